@@ -52,8 +52,8 @@ class Columns:
     common: Mapping[str, str]
     types_by_side: tuple[Mapping[str, str], ...]  # where they differ, parts that are null everywhere have no type
     digits: Mapping[str, Mapping[Path, str | None]]
-    """Parts whose numbers no decimal of the engine holds, compared by all of their digits: with the type of the side
-    that holds floats, if one does."""
+    """Parts whose numbers or moments no type of the engine holds, compared by all of their digits: with the type of the
+    side that holds floats or finer moments, if one does."""
     integers: Mapping[str, frozenset[Path]]  # parts of columns that hold integers on one side, floats on the other
     numbers: Mapping[str, str]  # text columns that contain numbers -> type of the numbers
     notes: tuple[str, ...]  # what differs in the schemas
@@ -167,11 +167,11 @@ def _find_exact_comparisons(
     types_by_side: Sequence[Mapping[str, str]],
     places: Iterable[Place],
 ) -> tuple[dict[Place, str], dict[Place, str | None]]:
-    """Find how numbers are compared exactly that the common type of both sides does not hold.
+    """Find how numbers and moments are compared exactly that the common type of both sides does not hold.
 
     Returns:
         Parts with a type that holds the numbers of both sides, and parts that are compared by all of their digits, with
-        the type of the side that holds floats, if one does.
+        the type of the side that holds floats or finer moments, if one does.
     """
     types = {place: _types_at(types_by_side, place) for place in places}
     kinds = {place: {*map(kind_of, types_of_part)} for place, types_of_part in types.items()}
@@ -181,6 +181,11 @@ def _find_exact_comparisons(
         place: next(filter(is_float_column, types[place]), None)
         for place, kinds_of_part in kinds.items()
         if place not in exact_types and kinds_of_part <= _NUMBERS
+    }
+    digits |= {
+        place: "TIMESTAMP_NS" if any(kind.endswith("_NS") for kind in types[place]) else "TIMESTAMP"
+        for place, kinds_of_part in kinds.items()
+        if kinds_of_part == {"timestamp"}
     }
     return exact_types, digits
 

@@ -116,15 +116,18 @@ def normalize_decimal(cell: str) -> str:
 
 
 def write_digits(value: str, kind: str, float_type: str | None) -> str:
-    """Return SQL of the text of a number, with all of its digits: one text per number.
+    """Return SQL of the text of a number or a moment, with all of its digits: one text for each.
 
     Args:
-        value: SQL of the number.
+        value: SQL of the number or the moment.
         kind: Its DuckDB type.
         float_type: In which some of the numbers that it is compared with are held; None: all are exact.
     """
     if kind_of(kind) == "float":
         return _write_float_digits(value)
+    if kind_of(kind) == "timestamp":
+        in_utc = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "TIMESTAMPTZ_NS": "TIMESTAMP_NS"}.get(kind, kind)
+        return f"TRY_CAST({value} AS {in_utc})::VARCHAR"
     digits = normalize_decimal(f"{value}::VARCHAR")
     if kind_of(kind) == "decimal" and float_type is not None:
         # A decimal that the float holds has the text of the float.

@@ -165,6 +165,16 @@ def _cast(value: str, own: str, kind: str) -> str:
     return f"TRY_CAST({value} AS {kind})"
 
 
+def show_nanoseconds(value: str, kind: str) -> str:
+    """Return SQL of a value as Python may read it: moments in nanoseconds are texts, since Python has none."""
+    if kind in {"TIMESTAMP_NS", "TIMESTAMPTZ_NS"}:
+        return f"replace({_cast(value, kind, 'TIMESTAMP_NS')}::VARCHAR, ' ', 'T') || 'Z'"
+    finest_parts = [path for path, part in list_parts(kind).items() if part.endswith("_NS")]
+    if not finest_parts:
+        return value
+    return convert(value, kind, replace_parts(kind, dict.fromkeys(finest_parts, "VARCHAR")))
+
+
 def is_changed(value: str, own: str, kind: str) -> str:
     """Return SQL that is true where another type does not hold a scalar."""
     return f"({_cast(_cast(value, own, kind), kind, own)} IS DISTINCT FROM {value})"

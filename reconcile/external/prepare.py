@@ -194,7 +194,10 @@ def _make_value(diff_request: DiffRequest, columns: Columns, name: str) -> Value
 
 def _make_nested_value(diff_request: DiffRequest, columns: Columns, value: Value) -> Value:
     """Return how a list, struct or map is compared of which some numbers are compared by all of their digits."""
-    kind, digits = columns.common[value.name], columns.digits[value.name]
+    kind = columns.common[value.name]
+    digits = {
+        path: number for path, number in columns.digits[value.name].items() if number is None or not is_time(number)
+    }
     part_numbers = {
         path: NumberText(kind=number, pattern=find_number_pattern(number))
         for path, number in digits.items()

@@ -3,7 +3,7 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -28,6 +28,7 @@ from cutover.reconcile.external.alignment import Columns, align, quote_word
 from cutover.reconcile.external.cell_texts import SpelledRows
 from cutover.reconcile.external.column_readings import Readings, choose_readings
 from cutover.reconcile.external.csv_dialect import find_hint
+from cutover.reconcile.external.nested import show_nanoseconds
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare_sides
 from cutover.reconcile.external.request import DiffRequest, Tolerance
@@ -156,10 +157,10 @@ def _build_finding(
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=diff.rows)},
         policy=PolicyResult(unexplained=diff.rows, within=exit_code == 0),
-        worst_keys=_list_worst_keys(connection, diff_request, layout),
+        worst_keys=_list_worst_keys(connection, diff_request, layout, columns),
         apart=_measure_distances(connection, diff_request, layout, columns),
         segments=_find_segments(connection, diff_request, layout, columns, rows.compared),
-        differences=_sample_differences(connection, diff_request, layout),
+        differences=_sample_differences(connection, diff_request, layout, columns),
         differences_total=_count_cells(connection, layout),
         readings=readings.tables,
         equal_within=_describe_near(diff_request, diff),
@@ -268,7 +269,7 @@ def _describe_doubled(tables: OpenTables) -> list[str]:
 
 
 def _sample_differences(
-    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout, columns: Columns
 ) -> tuple[Difference, ...]:
     """Return cells of a sample of rows: the same number of each kind of difference, so that none crowds out a rare one.
 
@@ -288,7 +289,7 @@ def _sample_differences(
         f" FROM ({ranked}, hash({kind}) AS __kind FROM different)"
         f" ORDER BY __rank, __kind, __place LIMIT {CELLS_AT_MOST}"
     )
-    rows = _fetch_listed(connection, layout)
+    rows = _fetch_listed(connection, layout, columns.common)
     cells_of_a_row = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
     cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(diff_request, layout, row)[:cells_of_a_row]][
         :CELLS_AT_MOST
@@ -296,14 +297,18 @@ def _sample_differences(
     return tuple(cell for _, cell in sorted(cells, key=lambda cell: cell[0]))
 
 
-def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[list[Any]]:
+def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout, types: Mapping[str, str]) -> list[list[Any]]:
     """Return the rows of `listed` in order: place, rank, key, kind, and three columns of each value."""
-    keys = ", ".join(map(identifier, layout.keys))
+    keys = ", ".join(show_nanoseconds(f"d.{identifier(name)}", types[name]) for name in layout.keys)
     from_listed = "FROM different d JOIN listed l ON l.__row = d.rowid ORDER BY __at"
-    rows = [[*row] for row in connection.execute(f"SELECT __place, __rank, {keys}, __diff {from_listed}").fetchall()]
+    rows = [[*row] for row in connection.execute(f"SELECT __place, __rank, {keys}, d.__diff {from_listed}").fetchall()]
     for start in range(0, len(layout.values) if rows else 0, COLUMNS_AT_ONCE):
         places = range(start, min(start + COLUMNS_AT_ONCE, len(layout.values)))
-        values = ", ".join(f"__e{i}, __a{i}, __d{i}" for i in places)
+        values = ", ".join(
+            f"{show_nanoseconds(f'__e{i}', kind)}, {show_nanoseconds(f'__a{i}', kind)}, __d{i}"
+            for i in places
+            for kind in [types[layout.values[i].name]]
+        )
         value_rows = connection.execute(f"SELECT {values} {from_listed}").fetchall()
         rows = [[*row, *cells] for row, cells in zip(rows, value_rows, strict=True)]
     return rows
@@ -401,13 +406,13 @@ def _count_cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
 
 
 def _list_worst_keys(
-    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout, columns: Columns
 ) -> tuple[WorstKey, ...]:
     """Return the keys with the most different rows over all windows; nothing without a window column."""
     names = [name for name in layout.keys if name != layout.group]
     if layout.group is None or not names or {*names} & {*diff_request.masked}:
         return ()
-    keys = ", ".join(map(identifier, names))
+    keys = ", ".join(show_nanoseconds(identifier(name), columns.common[name]) for name in names)
     query = f"SELECT {keys}, count(*) AS differing FROM different GROUP BY ALL ORDER BY differing DESC, {keys}"
     rows = connection.execute(f"{query} LIMIT {KEYS_AT_MOST}").fetchall()
     return tuple(

@@ -261,3 +261,65 @@ def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:
     for text in (page.render_page(report), markdown.render_markdown(report)):
         assert "as on the other side" in text
         assert "1 cell of v equal within 1e-09" in text
+
+
+FAR = datetime(9999, 12, 31)  # noqa: DTZ001 -- moments in Parquet may have no zone
+NEAR = datetime(2024, 1, 1)  # noqa: DTZ001
+
+
+def nest(values: "pa.Array[Any]", shape: str) -> "pa.Array[Any]":
+    """Return an array whose values stand in lists, structs or nowhere."""
+    if shape == "list":
+        return pa.array([[value.as_py()] for value in values], pa.list_(values.type))
+    return values if shape == "flat" else pa.StructArray.from_arrays([values], ["at"])
+
+
+@pytest.mark.parametrize("shape", ["flat", "list", "struct"])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("nanoseconds", [None, START], ids=["null", "another moment"])
+def test_a_moment_that_nanoseconds_do_not_hold_differs_from_a_null_and_from_another(
+    tmp_path: Path, shape: str, zone: str | None, nanoseconds: int | None
+) -> None:
+    left = nest(pa.array([FAR, NEAR, None], pa.timestamp("us", zone)), shape)
+    right = nest(pa.array([nanoseconds, START, None], pa.timestamp("ns", zone)), shape)
+
+    finding = compare(tmp_path, left, right).finding
+
+    assert (finding.rows.changed, finding.exit_code) == (1, 1)
+    assert ["9999-12-31" in str(cell.batch) for cell in finding.differences] == [True]
+
+
+def test_a_tolerance_holds_for_the_other_moments_of_such_a_column(tmp_path: Path) -> None:
+    left = pa.array([FAR, NEAR, NEAR], pa.timestamp("us"))
+    right = pa.array([START, START + 1_000, START + 3_000_000_000], pa.timestamp("ns"))
+
+    finding = compare(tmp_path, left, right, tolerances={"v": Tolerance(micros=1)}).finding
+
+    assert finding.rows.changed == 2
+
+
+@pytest.mark.parametrize("moments", [[None], [START]], ids=str)
+def test_a_key_that_nanoseconds_do_not_hold_is_not_the_null_key(tmp_path: Path, moments: list[int | None]) -> None:
+    pq.write_table(pa.table({"k": pa.array([FAR], pa.timestamp("us")), "v": [1]}), tmp_path / "l.parquet")
+    pq.write_table(pa.table({"k": pa.array(moments, pa.timestamp("ns")), "v": [1]}), tmp_path / "r.parquet")
+    left, right = (str(tmp_path / f"{name}.parquet") for name in "lr")
+
+    rows = compare_tables(DiffRequest(expected=left, actual=right, key=("k",))).finding.rows
+
+    assert (rows.missing, rows.extra, rows.changed) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("shape", ["flat", "list", "struct"])
+@pytest.mark.parametrize("is_fine", [True, False])
+def test_moments_one_nanosecond_apart_are_shown_with_it(
+    tmp_path: Path, zone: str | None, shape: str, *, is_fine: bool
+) -> None:
+    kind = pa.timestamp("ns", zone) if is_fine else pa.timestamp("us", zone)
+    left = nest(pa.array([START if is_fine else NEAR], kind), shape)
+    right = nest(pa.array([START + 1], pa.timestamp("ns", zone)), shape)
+
+    (cell,) = compare(tmp_path, left, right).finding.differences
+
+    assert "00:00:00.000000001" in str(cell.streaming)
+    assert "00:00:00.000000001" not in str(cell.batch)
