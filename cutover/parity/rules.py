@@ -91,8 +91,8 @@ RULES: Mapping[Construct, ParityRule] = {
         alternative="one stateful operator per query; the second query reads the output of the first",
     ),
     Construct.UNBOUNDED: ParityRule(
-        reason="its state grows until the stream is restarted without it, while batch still has all rows",
-        alternative="withWatermark, and for a join a condition that bounds both event times",
+        reason="its state grows until the stream is restarted without it, or Spark rejects it; batch has all rows",
+        alternative="withWatermark in append or update mode, and for a join a condition that bounds both event times",
     ),
     Construct.OUTPUT_MODE: ParityRule(
         reason="a window is written repeatedly: an appending sink counts it twice, an overwriting one loses rows",

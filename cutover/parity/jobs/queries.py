@@ -207,7 +207,7 @@ def list_state_findings(lineage: Sequence[Frame], mode: str) -> Iterator[Finding
         if state.op == "dedup":
             yield state.line, Construct.DEDUP, state.subject
         if state.op == "aggregate":
-            yield from _list_group_findings(state, ancestors)
+            yield from _list_group_findings(state, ancestors, mode)
         elif state.op == "join":
             for join in push_down_filters(lineage, state):
                 yield from _list_join_findings(join, ancestors)
@@ -215,17 +215,25 @@ def list_state_findings(lineage: Sequence[Frame], mode: str) -> Iterator[Finding
         yield from _list_watermark_findings(watermark, states, lineage, mode)
 
 
-def _list_group_findings(state: Frame, frames: Sequence[Frame]) -> Iterator[Finding]:
+GROUP_NOTES: Mapping[str, str] = {
+    "append": ", which Spark rejects in append mode",
+    "complete": ", in complete mode, which keeps every group",
+}
+"""Effect of each output mode on groups without a watermark."""
+
+
+def _list_group_findings(state: Frame, frames: Sequence[Frame], mode: str) -> Iterator[Finding]:
     """Check that the groups of an aggregation are removed at some point."""
     watermarks = [frame for frame in frames if frame.op == "watermark"]
     is_opaque = any(frame.op in {"opaque", "unknown"} for frame in frames)
     keys = state.keys or ()
     buckets = sorted({name for key in keys for name in _list_period_functions(key, frames)})
     windows = [window for key in keys if (window := find_window(key, frames)) is not None]
+    note = GROUP_NOTES.get(mode, "")
     if buckets and not windows and not watermarks and not is_opaque:
-        yield state.line, Construct.UNBOUNDED, f"groups by {', '.join(buckets)} without withWatermark"
+        yield state.line, Construct.UNBOUNDED, f"groups by {', '.join(buckets)} without withWatermark{note}"
     elif windows and not watermarks and not is_opaque:
-        yield state.line, Construct.UNBOUNDED, "windows without withWatermark"
+        yield state.line, Construct.UNBOUNDED, f"windows without withWatermark{note}"
     elif windows and not watermarks:
         yield state.line, Construct.NOT_UNDERSTOOD, "windows of a DataFrame that may have a watermark"
     elif (
@@ -326,8 +334,15 @@ def _explain_grouping(state: Frame, watermark: Frame, frames: Sequence[Frame]) -
             else f"gives {watermarked} another value"
         )
         return f"{loss.subject} of line {loss.line} {effect}"
-    names = sorted({name for key in keys for name in (key.names or {key.alias or "an expression"})})
-    return f"grouped by {', '.join(names)}, without the {watermarked} of the watermark"
+    names = sorted({name for key in keys for name in _describe_key(key)})
+    return f"grouped by {', '.join(names)}, but not by {watermarked} or a window of it"
+
+
+def _describe_key(key: JobColumn) -> frozenset[str]:
+    """Return the names of a grouping column; of an expression its alias or its functions."""
+    if key.is_plain and key.names:
+        return key.names
+    return frozenset({key.alias}) if key.alias else key.functions or frozenset({"an expression"})
 
 
 def _list_shared_checkpoint_findings(trace: Trace) -> Iterator[Finding]:

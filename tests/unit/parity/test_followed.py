@@ -10,6 +10,7 @@ from cutover.parity.job import check_job
 from cutover.parity.script import check_script
 
 KAFKA = 'spark.readStream.format("kafka").option("subscribe", "t").option("startingOffsets", "earliest").load()'
+NO_MARK = "windows without withWatermark, which Spark rejects in append mode"
 SINK = '.writeStream.format("delta").option("checkpointLocation", "/c").start("/o")'
 
 
@@ -26,7 +27,7 @@ def kinds(source: str) -> list[str]:
     [
         pytest.param(
             f"df = {KAFKA}\ndf = df.groupBy(F.window('timestamp', '1 hour')).count()\ndf{SINK}",
-            [("unbounded-state", 2, "windows without withWatermark")],
+            [("unbounded-state", 2, NO_MARK)],
             id="a name bound again",
         ),
         pytest.param(
@@ -41,13 +42,16 @@ def kinds(source: str) -> list[str]:
         pytest.param(
             f"w = F.window('timestamp', '1 hour').alias('w')\n"
             f"df = {KAFKA}.select(w, 'key')\ndf.groupBy('w').count(){SINK}",
-            [("unbounded-state", 3, "windows without withWatermark")],
+            [("unbounded-state", 3, NO_MARK)],
             id="a window with a name",
         ),
         pytest.param(
             f"def mark(df, on):\n    return df.withWatermark('timestamp', '1 hour') if on else df\n"
             f"mark({KAFKA}, len(sys.argv) > 1).groupBy(F.window('timestamp', '1 hour')).count(){SINK}",
-            [("unbounded-state", 3, "windows without withWatermark"), ("watermark", 2, "withWatermark")],
+            [
+                ("unbounded-state", 3, NO_MARK),
+                ("watermark", 2, "withWatermark"),
+            ],
             id="a watermark in one of two arms",
         ),
         pytest.param(
@@ -58,7 +62,7 @@ def kinds(source: str) -> list[str]:
                     "watermark-without-effect",
                     1,
                     (
-                        "withWatermark: grouped by other, without the timestamp of the watermark; "
+                        "withWatermark: grouped by other, but not by timestamp or a window of it; "
                         "in append mode Spark rejects such a query"
                     ),
                 ),

@@ -52,7 +52,7 @@ REJECTED = "; in append mode Spark rejects such a query"
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ("groupBy('k').count()", "grouped by k, without the ts of the watermark" + REJECTED),
+        ("groupBy('k').count()", "grouped by k, but not by ts or a window of it" + REJECTED),
         ("agg(F.count('*'))", "a total over all rows, without the ts of the watermark" + REJECTED),
         (
             "groupBy(F.window(F.col('ts').cast('timestamp'), '1 hour')).count()",
@@ -64,7 +64,7 @@ REJECTED = "; in append mode Spark rejects such a query"
         ),
         (
             "withColumn('day', F.expr('ts + interval 1 day')).groupBy('day').count()",
-            "grouped by day, without the ts of the watermark" + REJECTED,
+            "grouped by day, but not by ts or a window of it" + REJECTED,
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_the_reason_of_an_ineffective_watermark_depends_on_the_output_mode() -> 
     assert list_reasons(windows, "update") == []
     assert list_reasons(windows, "complete") == ["withWatermark: complete mode keeps every group"]
     assert list_reasons(f"{MARKED}.groupBy('k').count()", "update") == [
-        "withWatermark: grouped by k, without the ts of the watermark"
+        "withWatermark: grouped by k, but not by ts or a window of it"
     ]
     assert list_reasons(f"{READ}.union({MARKED}).groupBy('ts').count()", "update") == [
         "withWatermark: union of line 2 keeps the watermark of its first DataFrame only"
