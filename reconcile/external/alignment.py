@@ -337,6 +337,8 @@ def _describe_schemas(
         if left[name] != right[name]:
             sides_text = f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side"
             yield f"{sides_text}: compared as {common[name].replace(NO_TYPE, 'NULL')}."
+        if {kind_of(left[name]), kind_of(right[name])} == {"DATE", "timestamp"}:
+            yield f"`--type {quote_word(f'{name}=timestamp')}` compares the dates of this column as midnights."
 
 
 def _describe_lossy(lossy: Mapping[Place, int], common: Mapping[str, str]) -> Iterator[str]:

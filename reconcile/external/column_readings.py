@@ -94,11 +94,20 @@ class _Columns:
     def _type(self, side: int, name: str) -> str:
         return self.sources[side].types[self.names[name][side]]
 
+    def is_date_of_moments(self, side: int, name: str) -> bool:
+        """Return whether a column of a side holds dates that are stated to be moments."""
+        return self._type(side, name) == "DATE" and self.stated.get(name, "").startswith("TIMESTAMP")
+
+    def is_read_as(self, side: int, name: str, choice: "_Choice") -> bool:
+        """Return whether a column of a side is of the type that was chosen."""
+        return choice.values[side] is not None or self._type(side, name) in {choice.kind, NO_TYPE}
+
     def find_type(self, name: str) -> str | None:
         """Return the type to read cells of a column as; None where no side has such cells."""
         untyped = [self.is_untyped(side, name) for side in (0, 1)]
         if not any(untyped):
-            return TEXT if self.diff_request.types.get(name) == TEXT else None
+            is_date = any(self.is_date_of_moments(side, name) for side in (0, 1))
+            return self.stated[name] if is_date or self.diff_request.types.get(name) == TEXT else None
         if name in self.stated:
             return self.stated[name]
         typed = [self._type(side, name) for side in (0, 1) if not untyped[side]]
@@ -226,7 +235,9 @@ def _choose_reading(columns: _Columns, name: str, kind: str, counts: tuple[_Cell
             return _Choice(values=_read_as_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
         return _choose_decimal(columns, name, counts, origin, unread)
     values = tuple(
-        None if count is None else _read_cell(columns, side, name, kind, as_text=any(unread))
+        _read_dates(columns, side, name, kind)
+        if count is None
+        else _read_cell(columns, side, name, kind, as_text=any(unread))
         for side, count in enumerate(counts)
     )
     if not any(unread):
@@ -271,6 +282,13 @@ def _read_cell(columns: _Columns, side: int, name: str, kind: str, *, as_text: b
         value = _without_sign_of_zero(reader.value, kind)
         return f"CASE WHEN {reader.fits} THEN {value}::VARCHAR ELSE nullif({cell}, '') END"
     return f"CASE WHEN {reader.fits} THEN {reader.value} END"
+
+
+def _read_dates(columns: _Columns, side: int, name: str, kind: str) -> str | None:
+    """Return SQL of the midnight of each date that is stated to be a moment; None for any other column with a type."""
+    return (
+        f"CAST({identifier(columns.names[name][side])} AS {kind})" if columns.is_date_of_moments(side, name) else None
+    )
 
 
 def _without_sign_of_zero(value: str, kind: str) -> str:
@@ -358,7 +376,8 @@ def _describe_tables(columns: _Columns, choices: Mapping[str, _Choice]) -> Itera
         column_readings = tuple(
             ColumnReading(column=columns.names[name][side], type=_describe_kind(choice), origin=choice.origin)
             for name, choice in choices.items()
-            if columns.names[name][side] in source.untyped or choice.origin is Origin.STATED
+            if columns.names[name][side] in source.untyped
+            or (choice.origin is Origin.STATED and columns.is_read_as(side, name, choice))
         )
         if column_readings or source.dialect:
             yield TableReading(side=SIDES[side], dialect=dict(source.dialect), columns=column_readings)

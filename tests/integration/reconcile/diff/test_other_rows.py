@@ -1,7 +1,7 @@
 """`cutover diff` compares a cell as it would if the other rows of its column were not there."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -323,3 +323,38 @@ def test_moments_one_nanosecond_apart_are_shown_with_it(
 
     assert "00:00:00.000000001" in str(cell.streaming)
     assert "00:00:00.000000001" not in str(cell.batch)
+
+
+DAY = pa.array([date(2024, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    "other", [["2024-01-01 00:00:00"], ["2024-01-01"], pa.array([START], pa.timestamp("ns")), DAY], ids=str
+)
+def test_dates_that_are_stated_to_be_moments_are_midnights(tmp_path: Path, other: Side) -> None:
+    for n, sides in enumerate([(DAY, other), (other, DAY)]):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+
+        finding = compare(folder, *sides, types={"v": "TIMESTAMP"}).finding
+
+        assert finding.verdict is Verdict.CONSISTENT
+        read_types = {column.type for side in finding.readings for column in side.columns if column.column == "v"}
+        assert read_types == {"timestamp"}
+
+
+def test_a_date_is_no_moment_until_it_is_stated_to_be_one(tmp_path: Path) -> None:
+    finding = compare(tmp_path, DAY, pa.array([START], pa.timestamp("ns"))).finding
+
+    assert finding.verdict is Verdict.DIVERGED
+    assert any("--type v=timestamp" in note for note in finding.notes)
+
+
+def test_no_reading_is_listed_for_a_column_that_keeps_its_type(tmp_path: Path) -> None:
+    finding = compare(tmp_path, ["1"], pa.array([1]), types={"v": "DOUBLE"}).finding
+
+    readings = [(side.side, column.type) for side in finding.readings for column in side.columns]
+    assert (finding.verdict, [r for r in readings if r[1] == "double"]) == (
+        Verdict.CONSISTENT,
+        [("expected", "double")],
+    )
