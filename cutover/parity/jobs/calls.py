@@ -89,7 +89,10 @@ def call(job: JobAnalysis, target: JobValue, arguments: Arguments) -> JobValue: 
         case BoundFunction() | Instance():
             return job.call_value(target, arguments) or UnknownValue("call")
         case _:
-            return call_external(job, describe_value(target), arguments)
+            result = call_external(job, describe_value(target), arguments)
+            if isinstance(target, UnknownValue) and isinstance(result, UnknownValue):
+                return replace(result, taint=result.taint | {"function"})
+            return result
 
 
 def find_member(owner: Instance, name: str) -> JobValue | None:

@@ -50,6 +50,9 @@ STATELESS_METHODS = frozenset(
     | {"withMetadata", "colRegex"}
 )
 """Methods that return rows of one DataFrame without state."""
+COLUMN_METHODS = frozenset({"select", "selectExpr", "withColumn", "withColumns", "agg", "groupBy"})
+"""Methods that compute columns."""
+
 UNIONS = frozenset({"union", "unionAll", "unionByName"})
 JOINS = frozenset({"join", "joinWith", "crossJoin"})
 SUBTRACTIONS = frozenset({"exceptAll", "subtract", "intersect", "intersectAll"})
@@ -113,6 +116,8 @@ def call_on_frame(job: JobAnalysis, frame: Frame, name: str, arguments: Argument
     add_frame = job.trace.add_frame
     columns = tuple(list_columns(arguments))
     record_taint(job, columns, line)
+    if name in COLUMN_METHODS:
+        record_unknown_columns(job, arguments, line)
     if name in STATELESS_METHODS:
         return _make_step(job, frame, name, arguments, line)
     if name in {"where", "filter"}:
@@ -140,6 +145,14 @@ def call_on_frame(job: JobAnalysis, frame: Frame, name: str, arguments: Argument
     if name in JOINS | UNIONS | SUBTRACTIONS:
         return _combine_frames(job, frame, name, arguments, line)
     return _call_other_frame_method(job, frame, name, arguments, line)
+
+
+def record_unknown_columns(job: JobAnalysis, arguments: Arguments, line: int) -> None:
+    """Record columns that an unknown function computes, unless its call was recorded."""
+    taint = {source for value in walk_values(arguments.values) for source in get_taint(value)}
+    is_reported = any(item[:2] == (line, Construct.NOT_UNDERSTOOD) for item in job.trace.findings)
+    if "function" in taint and not is_reported:
+        job.trace.add_gap(line, "a column that a function from elsewhere computes")
 
 
 def _call_other_frame_method(job: JobAnalysis, frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
@@ -231,8 +244,10 @@ def _combine_frames(job: JobAnalysis, frame: Frame, name: str, arguments: Argume
         if not isinstance(right, Frame):
             right = job.trace.add_frame(Frame(op="unknown", line=line, subject=describe_value(right).strip("{}")))  # noqa: PLW2901
         if name in UNIONS | SUBTRACTIONS:
-            selects_new_rows = name in SUBTRACTIONS
-            results.append(derive_frame((frame, right), "step", line, subject=name, selects_new_rows=selects_new_rows))
+            is_intersection = name.startswith("intersect")  # like a semi-join, it selects no other rows by itself
+            fields: dict[str, object] = {"subject": name, "how": "semi" if is_intersection else ""}
+            fields["selects_new_rows"] = name in SUBTRACTIONS and not is_intersection
+            results.append(derive_frame((frame, right), "step", line, **fields))
             continue
         condition, how = (
             arguments.get(1, "on"),
@@ -297,6 +312,7 @@ def call_on_group(job: JobAnalysis, group: GroupedFrame, name: str, arguments: A
         return group
     if name in {"agg", "count", "sum", "avg", "mean", "min", "max", "count_distinct"}:
         _record_named_aggregates(job, arguments, line)
+        record_unknown_columns(job, arguments, line)
         functions = frozenset({name}) if name != "agg" else list_functions(arguments)
         frame = derive_frame(
             (group.frame,), "aggregate", group.line, subject="groupBy", keys=group.keys, functions=functions

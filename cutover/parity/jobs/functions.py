@@ -45,6 +45,7 @@ class FunctionCalls:
         self.function_modules -= (
             _list_bound_names(tree) - set(self.import_paths)
         ) | other_modules  # `f` may be a file, `func` may come from SQLAlchemy
+        self.other_names |= _list_bound_names(tree) - set(self.function_names)  # the interpreter follows their values
         self.statements = _list_statements(tree)
 
     def list_findings(self, trace: Trace) -> Iterator[Finding]:

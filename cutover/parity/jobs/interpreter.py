@@ -138,6 +138,8 @@ class Interpreter:
         if function is not None:
             self.call_function(function, arguments)
         else:  # a dataclass
+            fields = [ast.unparse(item.target) for item in job_class.node.body if isinstance(item, ast.AnnAssign)]
+            instance.attributes.update(zip(fields, arguments.positional, strict=False))
             instance.attributes.update(arguments.keywords)
         self.called_nodes.add(job_class.node)
         return instance

@@ -231,7 +231,10 @@ def _record_merge(job: JobAnalysis, name: str, arguments: Arguments, line: int) 
         sink.has_merge = True
         sink.merge_sources += list_frames(arguments.values)
     if name == "whenMatchedUpdate" and _adds_to_itself(arguments):
-        job.trace.add_sum(line)
+        job.trace.add_repeated_merge(line, "MERGE that adds to a column")
+    text = get_text(arguments.get(1, "condition") or UnknownValue()) if name == "merge" else None
+    if text is not None and not parse_column(text).names:
+        job.trace.add_repeated_merge(line, "MERGE without a key")
     return UnknownValue("merge")
 
 

@@ -32,8 +32,8 @@ def list_sink_findings(sink: ForeachBatchSink, query: Query) -> Iterator[Finding
         yield from _list_total_findings(list_ancestors(merged), sink)
     for line in sink.swallowing_lines:
         yield line, Construct.DATA_LOSS, "foreachBatch that continues after a failed write"
-    for line in sink.sum_lines:
-        yield line, Construct.NOT_IDEMPOTENT, "MERGE that adds to a column"
+    for line, subject in sink.repeated_merges:
+        yield line, Construct.NOT_IDEMPOTENT, subject
     for line in sink.insert_lines:
         yield line, Construct.NOT_IDEMPOTENT, "INSERT of rows that foreachBatch collected"
     if not (sink.writes or sink.has_merge or sink.insert_lines or sink.has_gap):

@@ -131,17 +131,7 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
         if _is_not_a_statement(statement):
             trace.add_gap(line, f"{statement.sql(dialect='spark')[:60]}: not a SQL statement")
         if isinstance(statement, exp.Merge):
-            source = (
-                _QueryTranslator(trace, line).translate_source(statement.args["using"]) if trace.active_sinks else None
-            )
-            for sink in trace.active_sinks:
-                sink.has_merge = True
-                sink.merge_sources += [] if source is None else [source]
-            unconditional_clauses = [
-                clause for clause in statement.find_all(exp.When) if clause.args.get("condition") is None
-            ]
-            if any(_adds_to_itself(clause) for branch in unconditional_clauses for clause in branch.find_all(exp.EQ)):
-                trace.add_sum(line)
+            _record_merge(trace, statement, line)
         elif isinstance(statement, exp.Update) and _updates_from_itself(statement):
             trace.add_gap(line, "UPDATE of a column from itself: whether it runs again over the same rows")
         elif isinstance(statement, exp.Command) and not _computes_no_rows(statement):
@@ -152,6 +142,19 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
         for part in _list_insertions(statement):
             result = _translate_query(trace, part, line) or result
     return result
+
+
+def _record_merge(trace: Trace, statement: exp.Merge, line: int) -> None:
+    """Record the source rows of MERGE, and whether a repeated MERGE changes its target again."""
+    source = _QueryTranslator(trace, line).translate_source(statement.args["using"]) if trace.active_sinks else None
+    for sink in trace.active_sinks:
+        sink.has_merge = True
+        sink.merge_sources += [] if source is None else [source]
+    unconditional_clauses = [clause for clause in statement.find_all(exp.When) if clause.args.get("condition") is None]
+    if statement.args["on"].find(exp.Column) is None:
+        trace.add_repeated_merge(line, "MERGE without a key")
+    if any(_adds_to_itself(clause) for branch in unconditional_clauses for clause in branch.find_all(exp.EQ)):
+        trace.add_repeated_merge(line, "MERGE that adds to a column")
 
 
 def _computes_no_rows(statement: exp.Command) -> bool:
@@ -283,12 +286,13 @@ class _QueryTranslator:
         """Translate a query, with its unions and subqueries, into operations over DataFrames."""
         self.register_common_tables(query)
         if isinstance(query, exp.SetOperation):
-            is_subtraction = isinstance(query, exp.Except | exp.Intersect)
             parents = (self.translate(query.this), self.translate(query.expression))
-            subject = "except" if is_subtraction else "union"
-            return self._add_frame(
-                derive_frame(parents, "step", self.line, subject=subject, selects_new_rows=is_subtraction)
-            )
+            fields: dict[str, object] = {
+                "subject": query.key,
+                "how": "semi" if isinstance(query, exp.Intersect) else "",
+            }
+            fields["selects_new_rows"] = isinstance(query, exp.Except)
+            return self._add_frame(derive_frame(parents, "step", self.line, **fields))
         if isinstance(query, exp.Subquery):
             return self.translate(query.this)
         return self._translate_select(query)

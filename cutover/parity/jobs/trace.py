@@ -59,7 +59,7 @@ class ForeachBatchSink:
         default_factory=set
     )  # lines of `try` statements that continue after a failed write
     insert_lines: set[int] = field(default_factory=set)  # lines that insert collected rows through another client
-    sum_lines: set[int] = field(default_factory=set)  # lines of MERGE statements that add to columns of the target
+    repeated_merges: set[tuple[int, str]] = field(default_factory=set)  # MERGE statements that are not idempotent
     has_merge: bool = False
     has_gap: bool = False
 
@@ -153,12 +153,12 @@ class Trace:
             f"{self.current_database}.{name}" if self.current_database and name and not set("./") & set(name) else name
         )
 
-    def add_sum(self, line: int) -> None:
-        """Record a MERGE that adds values to columns of its target."""
+    def add_repeated_merge(self, line: int, subject: str) -> None:
+        """Record a MERGE that changes its target again if it is repeated."""
         for sink in self.active_sinks:
-            sink.sum_lines.add(line)
+            sink.repeated_merges.add((line, subject))
         if not self.active_sinks:
-            self.add_gap(line, "MERGE that adds to a column: whether the next run adds the same rows again")
+            self.add_gap(line, f"{subject}: whether the next run adds the same rows again")
 
     def check_sql(self, text: str | None, line: int, *, is_statement: bool = False) -> None:
         """Record the findings of a SQL text in the job."""

@@ -33,7 +33,7 @@ class UnknownValue(JobValue):
     """Value of which only the source expression is known, if at all."""
 
     text: str = "?"
-    taint: frozenset[str] = frozenset()  # `clock`, `random` or `rows`, if it was computed from them
+    taint: frozenset[str] = frozenset()  # `clock`, `random`, `rows` or an unknown `function` that it was computed from
     default: JobValue | None = None  # value unless something outside of the file sets another one
     is_template: bool = False  # a text with unknown parts in braces
 

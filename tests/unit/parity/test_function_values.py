@@ -77,3 +77,16 @@ def test_aggregates_by_name_are_checked(columns: str, expected: set[str]) -> Non
 )
 def test_a_user_function_that_another_function_receives_is_checked(body: str, expected: set[str]) -> None:
     assert kinds(body + SINK) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def build(df, fn):\n    return df.withColumn('n', fn())", {"not-understood"}),
+        (f"df.withColumn('n', vars(F)['rand']()){SINK}", {"not-understood"}),
+        (f"df.groupBy('k').agg(vars(F)['first']('v')){SINK}", {"not-understood"}),
+        (f"def rows(day):\n    return df.where(F.col('dt') == day())\nrows(lambda: sys.argv[1]){SINK}", set()),
+    ],
+)
+def test_a_column_of_an_unknown_function_is_not_understood(source: str, expected: set[str]) -> None:
+    assert kinds(source) == expected

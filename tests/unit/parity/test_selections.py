@@ -32,6 +32,8 @@ def kinds(source: str) -> set[str]:
         ("today.join(b, 'id', 'right')", {"appended-again"}),
         ("b.join(today, 'id', 'left_semi')", set()),
         ("b.join(today, 'id')", {"not-understood"}),
+        ("a.intersect(b)", {"appended-again"}),
+        ("new.intersect(b)", set()),
         ("b.join(today, 'id', 'outer')", {"appended-again"}),
         ("a.where((F.col('dt') == sys.argv[1]) | (F.col('x') == 1))", {"appended-again"}),
         ("a.where(f\"dt = '{sys.argv[1]}' OR 1 = 1\")", {"appended-again"}),

@@ -57,6 +57,17 @@ def test_each_output_mode_that_a_condition_chooses_is_judged() -> None:
     assert find(f"{READ}.writeStream.outputMode('append' if sys.argv[1] else 'update'){sink}") == ["output-mode"]
 
 
+@pytest.mark.parametrize(("condition", "expected"), [("1 = 0", ["not-idempotent"]), ("t.id = s.id", [])])
+def test_a_merge_without_a_key_inserts_again(condition: str, expected: list[str]) -> None:
+    merge = f"MERGE INTO o t USING b s ON {condition} WHEN NOT MATCHED THEN INSERT *"
+    by_sql = f'batch.createOrReplaceTempView("b"); batch.sparkSession.sql("{merge}")'
+    by_method = f'DeltaTable.forName(spark, "o").merge(batch, "{condition}").whenNotMatchedInsertAll().execute()'
+    end = f'{READ}.writeStream.foreachBatch(write).option("checkpointLocation", "/c").start()'
+
+    for body in (by_sql, by_method):
+        assert find(f"from delta import DeltaTable\ndef write(batch, number):\n    {body}\n{end}") == expected
+
+
 @pytest.mark.parametrize("kind", ["socket", "rate", "rate-micro-batch"])
 def test_a_source_without_a_log_is_reported(kind: str) -> None:
     sink = '.writeStream.option("checkpointLocation", "/c").toTable("o")'
