@@ -42,7 +42,8 @@ def make_column(value: JobValue) -> JobColumn:
         return JobColumn(names=frozenset({value.name}), is_plain=True)
     description = describe_value(value) if isinstance(value, UnknownValue | Method) else "?"
     names = frozenset[str]() if "?" in description else frozenset({description})
-    return JobColumn(names=names, is_plain=bool(names), varies=not isinstance(value, Constant), taint=get_taint(value))
+    is_fixed = isinstance(value, Constant) or (isinstance(value, UnknownValue) and value.is_fixed)
+    return JobColumn(names=names, is_plain=bool(names), varies=not is_fixed, taint=get_taint(value))
 
 
 def merge_columns(columns: Iterable[JobColumn], comparisons: Iterable[Comparison] = ()) -> JobColumn:

@@ -47,7 +47,7 @@ class JoinBound(StrEnum):
 
 def push_down_filters(lineage: Sequence[Frame], join: Frame) -> list[Frame]:
     """Return an inner join once per path to it, with the filters after it in its condition, as Spark plans it."""
-    if join.how != "inner":
+    if join.how not in {"inner", "?"}:
         return [join]
     joins: list[Frame] = []
     pending: list[tuple[Frame, tuple[JobColumn, ...]]] = [(lineage[0], ())]
@@ -60,7 +60,11 @@ def push_down_filters(lineage: Sequence[Frame], join: Frame) -> list[Frame]:
         if frame is join:
             pairs = tuple(pair for condition in conditions for pair in condition.comparisons)
             keys = None if join.keys is None else (*join.keys, *(key for key in conditions if key.varies))
-            joins.append(replace(join, comparisons=(*join.comparisons, *pairs), keys=keys))
+            is_unknown = join.selects_new_rows is None or (join.how == "?" and bool(pairs))
+            selects_new_rows = None if is_unknown else join.selects_new_rows
+            joins.append(
+                replace(join, comparisons=(*join.comparisons, *pairs), keys=keys, selects_new_rows=selects_new_rows)
+            )
         else:
             pending += [(parent, _push_through(frame, conditions)) for parent in frame.parents]
     return joins

@@ -386,4 +386,5 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue: 
     description = describe_value(owner)
     text = ast.unparse(node) if "?" in description else f"{{{description.strip('{}')}[{ast.unparse(node.slice)}]}}"
     is_single_row = isinstance(constant, int) and description in COLLECT_METHODS  # a single collected row
-    return UnknownValue(text, get_taint(owner) - ({"rows"} if is_single_row else set()))
+    is_fixed = isinstance(owner, UnknownValue) and owner.is_fixed
+    return UnknownValue(text, get_taint(owner) - ({"rows"} if is_single_row else set()), is_fixed=is_fixed)

@@ -36,10 +36,11 @@ from cutover.parity.jobs.values import (
     get_text,
     is_optional,
     list_alternatives,
+    list_ancestors,
     merge_alternatives,
     walk_values,
 )
-from cutover.parity.purity import is_clock, is_external_service, is_random
+from cutover.parity.purity import is_clock, is_external_service, is_pure, is_random
 from cutover.parity.rules import Construct
 
 STATELESS_METHODS = frozenset(
@@ -175,7 +176,9 @@ def _call_other_frame_method(job: JobAnalysis, frame: Frame, name: str, argument
         return Writer(frame, is_stream=False, line=line, options=options, kind="writeTo")
     if name in READ_METHODS:
         returns_rows = name in (DRIVER_METHODS if job.trace.active_sinks else COLLECT_METHODS)
-        return UnknownValue(name, frozenset({"rows"}) if returns_rows else frozenset())
+        is_moving = any(node.selects_new_rows for node in list_ancestors(frame))
+        is_fixed = frame.op == "aggregate" and frame.functions == {"min"} and not is_moving
+        return UnknownValue(name, frozenset({"rows"}) if returns_rows else frozenset(), is_fixed=is_fixed)
     if name in {"foreach", "foreachPartition", "toPandas", "pandas_api", "toJSON", "to_pandas_on_spark"}:
         job.trace.add_gap(line, f"{name}: its effect on rows outside of DataFrames")
         return LegacyValue("rdd") if name == "toJSON" else UnknownValue(name)
@@ -399,7 +402,7 @@ def record_user_function(job: JobAnalysis, function: JobValue | None, name: str,
             _record_definition(job, alternative.job_class)
         elif is_clock(path) or is_random(path) or is_external_service(path):
             job.trace.findings.add((line, Construct.UDF, f"{name} calls {path}"))
-        elif not isinstance(alternative, JobColumn):  # not a function wrapped by `udf`, which was recorded there
+        elif not isinstance(alternative, JobColumn) and not (path and is_pure(path)):  # `udf` recorded a column
             job.trace.add_gap(line, f"{name}({describe_value(alternative).strip('{}')}): the values that it computes")
 
 

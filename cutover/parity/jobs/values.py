@@ -36,6 +36,7 @@ class UnknownValue(JobValue):
     taint: frozenset[str] = frozenset()  # `clock`, `random`, `rows` or an unknown `function` that it was computed from
     default: JobValue | None = None  # value unless something outside of the file sets another one
     is_template: bool = False  # a text with unknown parts in braces
+    is_fixed: bool = False  # the same in each run, such as the minimum of a table that grows
 
 
 @dataclass(frozen=True, eq=False)

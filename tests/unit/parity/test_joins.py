@@ -61,3 +61,4 @@ def test_other_filters_leave_the_state_unbounded(rows: str) -> None:
 
 def test_a_filter_from_elsewhere_may_bound_a_join() -> None:
     assert kinds("i.join(k, F.expr('a = b')).where(CONDITION)") == {"watermark", "not-understood"}
+    assert kinds("i.join(k, F.expr('a = b'), HOW).where('BOUND')") == {"watermark", "not-understood"}

@@ -32,6 +32,9 @@ def kinds(source: str) -> set[str]:
         ("today.join(b, 'id', 'right')", {"appended-again"}),
         ("b.join(today, 'id', 'left_semi')", set()),
         ("b.join(today, 'id')", {"not-understood"}),
+        ("a.where(F.col('ts') >= a.agg(F.min('ts')).first()[0])", {"appended-again"}),
+        ("a.where(F.col('ts') >= new.agg(F.min('ts')).first()[0])", set()),
+        ("a.where(F.col('ts') > spark.table('o').agg(F.max('ts')).first()[0])", set()),
         ("a.intersect(b)", {"appended-again"}),
         ("new.intersect(b)", set()),
         ("b.join(today, 'id', 'outer')", {"appended-again"}),
@@ -54,6 +57,7 @@ def test_each_input_must_select_new_rows(rows: str, expected: set[str]) -> None:
         ("SELECT a.* FROM a LEFT JOIN dim ON a.id = dim.id AND dim.day = '${d}'", {"appended-again"}),
         ("SELECT a.* FROM a JOIN dim ON a.id = dim.id AND a.dt = '${d}'", set()),
         ("SELECT * FROM a WHERE dt = '${d}' OR x = 1", {"appended-again"}),
+        ("SELECT * FROM a WHERE ts >= (SELECT min(ts) FROM a)", {"appended-again"}),
     ],
 )
 def test_each_input_of_a_statement_must_select_new_rows(query: str, expected: set[str]) -> None:
