@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import duckdb
 
-from cutover.counts import count_clause
+from cutover.counts import choose_form, count_clause
 from cutover.engine.queries import count_where, fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import Path, is_float_column, kind_of
@@ -79,7 +79,21 @@ def find_like_names(left: Iterable[str], right: Iterable[str]) -> Iterator[tuple
 
 def format_map_options(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the options that make such names one, as a shell takes them."""
-    return " ".join(f"--map {quote_word(f'{expected_name}={actual_name}')}" for expected_name, actual_name in pairs)
+    return " ".join(f"--map {_quote_pair(*pair)}" for pair in pairs)
+
+
+def _quote_pair(expected_name: str, actual_name: str) -> str:
+    return quote_word(f"{expected_name}={actual_name}", is_ascii=_is_same_text(expected_name, actual_name))
+
+
+def quote_like_name(name: str, like: str) -> str:
+    """Return a name as one word of bash, so that its difference from one like it is visible."""
+    return quote_word(name, is_ascii=_is_same_text(name, like))
+
+
+def _is_same_text(left: str, right: str) -> bool:
+    """Return whether two names are shown with the same characters: `é` is one character or two."""
+    return unicodedata.normalize("NFC", left) == unicodedata.normalize("NFC", right)
 
 
 def _fold(name: str) -> str:
@@ -92,15 +106,22 @@ def _fold(name: str) -> str:
     return " ".join(visible.split()).casefold()
 
 
-def quote_word(text: str) -> str:
-    """Return a text as one word of bash, with invisible characters escaped."""
-    if all(character == " " or (character.isprintable() and not character.isspace()) for character in text):
+def quote_word(text: str, *, is_ascii: bool = False) -> str:
+    """Return a text as one word of bash, with invisible characters escaped.
+
+    Args:
+        text: The word.
+        is_ascii: Whether all characters beyond ASCII are escaped.
+    """
+
+    def is_shown(character: str) -> bool:
+        is_visible = character == " " or (character.isprintable() and not character.isspace())
+        return is_visible and (character.isascii() or not is_ascii)
+
+    if all(map(is_shown, text)):
         return shlex.quote(text)
     body = "".join(
-        character
-        if character.isprintable() and (character == " " or not character.isspace()) and character not in "'\\"
-        else _escape(character)
-        for character in text
+        character if is_shown(character) and character not in "'\\" else _escape(character) for character in text
     )
     return f"$'{body}'"
 
@@ -324,9 +345,9 @@ def _describe_schemas(
     yield from (f"Column `{name}` is on the actual side only." for name in right if name not in left)
     like_names = [*find_like_names(left, right)]
     if like_names:
-        count = count_noun(len(like_names), "column")
+        count, verb = count_noun(len(like_names), "column"), choose_form(len(like_names), "is", "are")
         options = format_map_options(like_names)
-        yield f"{count} of both sides are written almost alike: `{options}` says that they are one."
+        yield f"{count} of both sides {verb} written almost alike: `{options}` says that they are one."
     for name, kind in shared_types.items():
         for side, path in kind.missing:
             yield f"Field `{name}{path}` is on the {SIDES[side]} side only."

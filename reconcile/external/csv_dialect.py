@@ -10,6 +10,7 @@ a quote or has none after leading blanks, and a closing quote ends its cell.
 import csv
 import io
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
@@ -43,12 +44,15 @@ _HINTS = {
     "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
     "Maximum line size": f"records of compressed files are read up to {USUAL_RECORD:,} bytes, of others up to"
     f" {LONGEST_RECORD:,}.",
+    "Map keys must be unique": "write each key of a map once; `--exclude` leaves a column out.",
+    "Invalid string encoding": "write texts of Parquet as UTF-8 or the column as binary; `--exclude` leaves it out.",
     "Out of Memory": "`CUTOVER_READ__MEMORY=4GB`, or `memory` under `[read]` in `cutover.toml`, grants more.",
     "too long": f"records are read up to {LONGEST_RECORD:,} bytes.",
 }
 _MOST_HEAD_LINES = 1_000  # quoted names hold line breaks
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _NAMES = {"\t": "tab"}
+_DELIMITER_LINE = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 _FORM = "`delimiter=;`, `quote='`, `header=no`, `encoding=latin-1` or `null=NA`"
 
 
@@ -279,11 +283,13 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
     """Read the head of a file, and choose its delimiter.
 
     Raises:
-        DefinitionError: Two delimiters split the head alike, or several columns have no name.
+        DefinitionError: The first line is Excel's `sep=;`, two delimiters split the head alike, or several columns have
+            no name.
         LakeError: The file has no head, or a record is not in form.
     """
     lines = _read_start(source, file, dialect)
     text = "".join(lines)
+    _reject_delimiter_line(source, file, lines[-1] if lines else "")
     delimiters = (dialect.delimiter,) if dialect.delimiter is not None else _candidates(file)
     heads = {delimiter: _split_head(text, delimiter, dialect) for delimiter in delimiters}
     most_names = max(map(len, heads.values()))
@@ -319,6 +325,16 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
         has_mixed_line_ends=traits.has_mixed_line_ends,
         empty_lines=empty,
     )
+
+
+def _reject_delimiter_line(source: str, file: str, line: str) -> None:
+    """Reject a first line that states the delimiter for Excel."""
+    stated = _DELIMITER_LINE.fullmatch(line)
+    if stated is not None:
+        name, delimiter = Path(file).name, _NAMES.get(stated[1], stated[1])
+        msg = f"Table `{source}`: expected names in the first line of `{name}`, got Excel's line `sep={delimiter}`."
+        option = f"--csv {shlex.quote(f'delimiter={delimiter}')}"
+        raise DefinitionError(msg + f"\nHint: remove that line (`tail -n +2`); `{option}` states the delimiter.")
 
 
 def name_columns(source: str, names: Sequence[str]) -> tuple[str, ...]:

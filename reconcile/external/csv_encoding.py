@@ -30,6 +30,13 @@ _MARKS = {  # of byte order; that of UTF-32 begins with one of UTF-16
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16be",
 }
+_OTHER_KINDS = {  # first bytes of files that are no text: what they are, and what to do
+    b"\x1f\x8b": ("gzip", "end its name in `.csv.gz`, or unpack it with `gunzip`."),
+    b"\x28\xb5\x2f\xfd": ("zstd", "end its name in `.csv.zst`, or unpack it with `unzstd`."),
+    b"PAR1\x15": ("Parquet", "end its name in `.parquet`."),
+    b"PK\x03\x04": ("a zip archive or an Excel workbook", "unpack it, or export the sheet to CSV or Parquet."),
+    b"\xd0\xcf\x11\xe0": ("an Excel workbook", "export the sheet to CSV or Parquet."),
+}
 _NAMES = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16be": "UTF-16 in big-endian order", "utf-32": "UTF-32"}
 _NO_LATIN_1 = re.compile(rb"[\x80-\x9f]")
 _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
@@ -83,8 +90,9 @@ def _check_start(source: str, file: str, encoding: str, start: bytes) -> bytes:
     """Return the byte order mark at the start of a file.
 
     Raises:
-        LakeError: The mark is that of another encoding, or zero bytes reveal UTF-16 without one.
+        LakeError: The file is no text, the mark is that of another encoding, or zero bytes reveal UTF-16 without one.
     """
+    _reject_other_kind(source, file, start)
     mark = next((mark for mark in _MARKS if start.startswith(mark)), b"")
     marked = _MARKS.get(mark, encoding if start else "")
     if marked == "utf-16" and not mark:
@@ -94,6 +102,14 @@ def _check_start(source: str, file: str, encoding: str, start: bytes) -> bytes:
     if encoding != "utf-16" and b"\0" in start.partition(b"\n")[0]:
         _reject(source, file, encoding, "bytes of zero in the head, as UTF-16 has them", _guess_encoding(start))
     return mark
+
+
+def _reject_other_kind(source: str, file: str, start: bytes) -> None:
+    """Reject a file of another kind that its first bytes reveal."""
+    for first_bytes, (kind, hint) in _OTHER_KINDS.items():
+        if start.startswith(first_bytes):
+            msg = f"Table `{source}`: expected CSV in `{Path(file).name}`, got {kind}.\nHint: {hint}"
+            raise LakeError(msg, runbook="TableUnreadable")
 
 
 def _guess_encoding(start: bytes) -> str:

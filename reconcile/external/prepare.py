@@ -21,7 +21,7 @@ from cutover.reconcile.comparison.layout import (
     narrow_types,
     wide_columns,
 )
-from cutover.reconcile.external.alignment import Columns, find_like_names, format_map_options, quote_word
+from cutover.reconcile.external.alignment import Columns, find_like_names, format_map_options, quote_like_name
 from cutover.reconcile.external.cell_texts import find_number_pattern
 from cutover.reconcile.external.nested import replace_parts, sort_maps
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
@@ -129,7 +129,7 @@ def make_layout(diff_request: DiffRequest, columns: Columns) -> Layout:
             msg = f"Column `{name}`: expected a column of both tables, they share {shared_names}."
             like_names = [*find_like_names(*columns.types_by_side)]
             if names := [*find_like_names([name], columns.common)]:
-                msg += f"\nHint: the column is called {quote_word(names[0][1])}."
+                msg += f"\nHint: the column is called {quote_like_name(names[0][1], name)}."
             elif like_names:
                 msg += (
                     f"\nHint: `{format_map_options(like_names)}` says that columns written almost alike are one; other"
@@ -264,5 +264,5 @@ def _check_names(option: str, names: Iterable[str], known_names: Iterable[str]) 
         msg = f"`{option}`: column `{missing[0]}`: expected one of {list_some(existing_names)}."
         like_names = [*find_like_names(missing[:1], existing_names)]
         if like_names:
-            msg += f"\nHint: the column is called {quote_word(like_names[0][1])}."
+            msg += f"\nHint: the column is called {quote_like_name(like_names[0][1], missing[0])}."
         raise DefinitionError(msg)

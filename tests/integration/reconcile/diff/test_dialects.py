@@ -11,7 +11,7 @@ import pytest
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.reconcile.cli import arguments
-from cutover.reconcile.external.csv_dialect import Dialect, parse_dialect
+from cutover.reconcile.external.csv_dialect import Dialect, parse_dialect, read_csv_head
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import ColumnReading, Origin, Verdict
@@ -367,3 +367,49 @@ def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
         ["c777"],
     )
     assert [deviation.column for deviation in report.finding.apart] == ["c777"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (gzip.compress(b"k,v\n1,2\n"), "gzip"),
+        (bytes(pa.compress(b"k,v\n1,2\n", codec="zstd", asbytes=True)), "zstd"),
+        (b"PK\x03\x04\x14\x00", "Excel"),
+        (b"\xd0\xcf\x11\xe0\xa1", "Excel"),
+        (b"PAR1\x15\x04\x00", "Parquet"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_a_file_that_is_no_csv_is_named_as_what_it_is(tmp_path: Path, content: bytes, kind: str, encoding: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(LakeError, match=f"expected CSV in `t.csv`, got .*{kind}"):
+        read_csv_head(str(path), str(path), Dialect(encoding=encoding))
+
+
+@pytest.mark.parametrize("head", ["PAR1,v", "PK,v"])
+def test_a_name_that_begins_like_another_kind_of_file_is_a_name(tmp_path: Path, head: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{head}\n1,2\n")
+
+    assert read_csv_head(str(path), str(path), Dialect()).names == tuple(head.split(","))
+
+
+@pytest.mark.parametrize("line", ["sep=;\n", "\r\nSEP=;\r\n", '"sep=;"\n'])
+def test_the_line_that_states_the_delimiter_for_excel_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{line}k;v\n1;2\n", newline="")
+
+    with pytest.raises(DefinitionError, match=r"(?s)line `sep=;`.*--csv 'delimiter=;'"):
+        read_csv_head(str(path), str(path), Dialect())
+
+
+def test_names_that_are_shown_alike_are_hinted_with_their_characters(tmp_path: Path) -> None:
+    for name, column in (("l", "caf\u00e9"), ("r", "cafe\u0301")):
+        (tmp_path / f"{name}.csv").write_text(f"k,{column}\n1,2\n", encoding="utf-8")
+    left, right = (str(tmp_path / f"{name}.csv") for name in "lr")
+
+    notes = compare_tables(DiffRequest(expected=left, actual=right, key=("k",))).finding.notes
+
+    assert any(r"--map $'caf\U000000e9=cafe\U00000301'" in note for note in notes)
