@@ -164,8 +164,27 @@ def read_next_run_sequence(lake: PipelineLake) -> int:
         LakeError: The index cannot be read.
     """
     uri = lake.batch_uri("batch_index")
-    newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
-    return len(read_recorded_runs(lake)) if newest is None else newest + 1
+    if not delta.exists(uri):
+        return 0
+    index = delta.open_table(uri)
+    newest, runs = delta.transaction(index, SEQUENCE), read_recorded_runs(lake)
+    check_sequence(index, runs)
+    return len(runs) if newest is None else newest + 1
+
+
+def check_sequence(index: DeltaTable, runs: Sequence[BatchRun]) -> None:
+    """Check that the newest sequence in the index's log is that of the newest run, unless one was recorded meanwhile.
+
+    Args:
+        index: The handle.
+        runs: All recorded runs, oldest first, read after the handle was opened.
+
+    Raises:
+        TableLogError: It differs because an entry of the log was changed.
+    """
+    newest = delta.transaction(index, SEQUENCE)
+    if newest != (runs[-1].sequence if runs else None):
+        delta.reject_damaged_log(index.table_uri)
 
 
 def list_held_ranges(batch_runs: Sequence[BatchRun]) -> list[Range]:

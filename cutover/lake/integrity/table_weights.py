@@ -97,7 +97,12 @@ def find_batch_change(table: DeltaTable, name: BatchTable, runs: Sequence[BatchR
         table: The handle.
         name: Name of the table.
         runs: All recorded runs, oldest first, read after the handle was opened.
+
+    Raises:
+        LakeError: The table cannot be read, or an entry of its log was changed.
     """
+    if name == "batch_index":
+        batch_runs.check_sequence(table, runs)
     expected = int(runs[-1].files.get(name, "0"), 16) if runs else 0
     return foreign_commits.find_change(table, expected, skips=_make_file_filter(name, runs))
 

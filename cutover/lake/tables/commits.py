@@ -221,7 +221,9 @@ def _add_digest(
 ) -> CommitProperties:
     """Add a digest of the actions to a commit, so that an entry that was changed later is detected."""
     added = ((action.path, action.size) for action in add_actions)
-    return add_words(commit, {delta_log.DIGEST: delta_log.digest(added, iter(removed))})
+    transactions = (commit.app_transactions if commit is not None else None) or ()
+    numbers = ((transaction.app_id, transaction.version) for transaction in transactions)
+    return add_words(commit, {delta_log.DIGEST: delta_log.digest(added, removed, numbers)})
 
 
 @contextmanager

@@ -4,12 +4,13 @@ A last entry of 0 bytes is read as an empty version, without an error. A truncat
 and the error does not name the file. An entry that clean-up deleted below a checkpoint is no damage.
 
 Readers of a table skip unknown actions, so a changed letter can hide a file or list one again. Commits of Cutover carry
-a digest of the files that they list and remove (`DIGEST`), by which such an entry is detected.
+a digest of the files that they list and remove, and of their transactions (`DIGEST`), by which such an entry is
+detected.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ _DIGITS = 20
 _NO_FILE = -1  # bytes of an entry that is no file
 
 DIGEST = "cutover.actions"
-"""Key in the metadata of a commit: digest of its actions, see `digest`."""
+"""Key in the metadata of a commit: digest of its actions and transactions, see `digest`."""
 
 _ACTIONS = frozenset(
     {
@@ -112,10 +113,18 @@ def _list_removed_in_checkpoint(uri: str, version: int) -> Iterator[str]:
                         yield str(action["path"])
 
 
-def digest(added: Iterator[tuple[str, int]], removed: Iterator[str]) -> str:
-    """Return a digest of the files that a commit adds (path, size in bytes) and removes (path)."""
-    words = sorted([*(f"add {path} {size}" for path, size in added), *(f"remove {path}" for path in removed)])
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+def digest(added: Iterable[tuple[str, int]], removed: Iterable[str], transactions: Iterable[tuple[str, int]]) -> str:
+    """Return a digest of the files and transactions of a commit.
+
+    Args:
+        added: Path and size in bytes of each added file.
+        removed: Path of each removed file.
+        transactions: Application id and version of each transaction.
+    """
+    words = [f"add {path} {size}" for path, size in added]
+    words += [f"remove {path}" for path in removed]
+    words += [f"txn {app_id} {version}" for app_id, version in transactions]
+    return hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:32]
 
 
 def file_of(version: int) -> str:
@@ -152,10 +161,11 @@ def _find_change(entry: Entry) -> str | None:
     committed = info(entry).get(DIGEST)
     added = ((str(a["add"]["path"]), int(a["add"]["size"])) for a in entry if "add" in a)
     removed = (str(a["remove"]["path"]) for a in entry if "remove" in a)
+    transactions = ((str(a["txn"]["appId"]), int(a["txn"]["version"])) for a in entry if "txn" in a)
     try:
-        is_changed = committed is not None and committed != digest(added, removed)
+        is_changed = committed is not None and committed != digest(added, removed, transactions)
     except (KeyError, TypeError, ValueError):
-        return "holds an action without a path or a size"
+        return "holds an action that lacks a field"
     return "holds other actions than were committed, by their digest" if is_changed else None
 
 

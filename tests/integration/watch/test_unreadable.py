@@ -1,6 +1,7 @@
 """A file of the lake or of a driver that cannot be read: `watch` names it, and claims nothing that it holds."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,23 @@ def test_a_folder_in_place_of_the_only_log_entry_is_named(lake: Settings) -> Non
 
         assert [only_entry.name in alert.text for alert in alerts if alert.name == "TableUnreadable"] == [True]
         assert "ForeignWrite" not in {alert.name for alert in alerts}
+
+
+@pytest.mark.parametrize("table", ["batch_index", "_control/gate"])
+@pytest.mark.parametrize("pattern", [r'("appId":")', r'("txn":{[^}]*"version":)'])
+def test_a_changed_transaction_of_a_log_is_named(lake: Settings, table: str, pattern: str) -> None:
+    entry = newest(lake, table)
+    content = entry.read_text(encoding="utf-8")
+    changed, changes = re.subn(pattern, r"\g<1>7", content)  # another application, or a newer version
+    try:
+        entry.write_text(changed, encoding="utf-8")
+        alerts = {alert.name: alert.text for alert in read_status(lake).alerts}
+    finally:
+        entry.write_text(content, encoding="utf-8")
+
+    assert changes == 1
+    assert entry.name in alerts["TableUnreadable"]
+    assert "ForeignWrite" not in alerts
 
 
 def test_an_unreadable_batch_index_leaves_the_stream_known(lake: Settings) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction
 
 from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
@@ -75,8 +75,26 @@ def test_action_whose_field_has_another_name_is_damaged(tmp_path: Path, action: 
     damage = delta_log.find_damage(uri, read=True)
 
     assert damage is not None
-    assert (Path(damage.file).name, damage.what) == (entry.name, "holds an action without a path or a size")
+    assert (Path(damage.file).name, damage.what) == (entry.name, "holds an action that lacks a field")
     assert isinstance(delta_log.list_removed_paths(uri), set)
+
+
+@pytest.mark.parametrize("written", ['"batch runs"', '"version":7', '"appId"', '{"txn":'])
+def test_entry_with_another_transaction_than_was_committed_is_damaged(tmp_path: Path, written: str) -> None:
+    uri = str(tmp_path / "t")
+    commit = CommitProperties(app_transactions=[Transaction("batch runs", 7), Transaction("other", 1)])
+    commits.append(create_and_open(uri), pa.table({"n": [3]}, schema=SCHEMA), commit=commit)
+    entry = max((tmp_path / "t" / delta_log.FOLDER).glob("*.json"))
+    text = entry.read_text(encoding="utf-8")
+    damage_before = delta_log.find_damage(uri, read=True)
+    changed = written.replace("7", "6").replace("b", "c", 1).replace("Id", "Ie").replace("txn", "txm")
+
+    entry.write_text(text.replace(written, changed, 1), encoding="utf-8")
+    damage = delta_log.find_damage(uri, read=True)
+
+    assert (changed != written, written in text, damage_before) == (True, True, None)
+    assert damage is not None
+    assert Path(damage.file).name == entry.name
 
 
 def test_handle_shows_what_an_overwrite_lists(tmp_path: Path) -> None:
