@@ -47,6 +47,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     speed: Annotated[str, typer.Option(help="`max`, or how many times faster than the log times: `1000x`.")] = "max",
     partitions: Annotated[int | None, typer.Option(min=1, help="Partitions of a new topic; else 4.")] = None,
     resend: Annotated[bool, typer.Option("--again", help="Send the file although it was sent before.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Send it although its records are malformed.")] = False,
 ) -> Output:
     """Replay a file into the pipeline's topic, in log-time order, with the data's own log timestamps."""
     settings = load_settings()
@@ -57,6 +58,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         speed=parse_speed(speed),
         partitions=partitions,
         resend=resend,
+        confirm=confirm,
     )
     with _show_progress(file.name) as progress:
         summary = produce(PipelineLake(settings, definition), request, clock=SystemClock(), progress=progress)

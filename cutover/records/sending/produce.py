@@ -28,12 +28,14 @@ from cutover.records.sending.produced import (
     lock_sending,
 )
 from cutover.records.sending.rows import ALL_TIMES, FileContent, LogTimeRange, find_line, read_rows
-from cutover.records.sending.spool import Spool
+from cutover.records.sending.spool import MalformedSummary, Spool
 from cutover.records.sending.topic import find_topic, prepare_topic
 from cutover.records.sending.transmit import ProgressCallback, find_delivered, pace_rows, send_records
 from cutover.settings import Settings
 
 EXAMPLES = 10  # of malformed records in a summary
+FIRST_RECORDS = 1_000
+"""So many first records, or all of a shorter file, are not sent without a confirmation if each would be malformed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class Request:
     speed: float | None = None  # replay speed relative to the log times; None: as fast as possible
     partitions: int | None = None  # of a topic that is created; None: 4
     resend: bool = False
+    confirm: bool = False  # send records of which the first ones are all malformed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,8 @@ def produce(lake: PipelineLake, request: Request, *, clock: Clock, progress: Pro
 
     Raises:
         DefinitionError: The file, one of its lines or an argument is invalid; all of its records were sent before; it
-            is an edited copy of a file that was sent; or another process is sending it.
+            is an edited copy of a file that was sent; its first records would all be malformed; or another process is
+            sending it.
         LogError: The broker does not respond, or rejects a record.
         InterruptedRunError: The user interrupted the run; the message states how many records were sent.
     """
@@ -152,6 +156,8 @@ class FileTransfer:
             existing = find_topic(self.client, self.topic, self.request.partitions)
             history, resumed = self._find_sent(existing, sha256)
             malformed = self.spool.summarize_malformed(EXAMPLES)
+            if resumed is None or resumed.read < self.content.records:
+                self._reject_malformed(malformed)
             target = prepare_topic(self.client, self.topic, self.request.partitions, existing, self.spool, self.clock)
         count = self.spool.count
         self.progress.on_total(count)
@@ -193,6 +199,26 @@ class FileTransfer:
                 f"{self._describe_difference(difference)}\nHint: nothing was sent; `--again` sends all of its records."
             )
             raise DefinitionError(msg)
+
+    def _reject_malformed(self, malformed: MalformedSummary) -> None:
+        """Reject records whose first ones are all malformed: a log cannot take them back.
+
+        Raises:
+            DefinitionError: They are, and sending them was not confirmed.
+        """
+        if self.request.confirm or not malformed.records:
+            return
+        count, leading = self.spool.count, self.spool.count_leading_malformed()
+        if leading < min(count, FIRST_RECORDS):
+            return
+        records = count_noun(count, "record") if leading == count else f"the first {leading:,} of {count:,} records"
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in malformed.reasons.items())
+        msg = (
+            f"{self.request.file}: expected well-formed records for topic `{self.topic}`, but each of {records} "
+            f"would be malformed ({reasons}), such as {malformed.examples[0]}."
+        )
+        hint = "\nHint: nothing was sent, and a log cannot take records back; correct the file or the definition, or "
+        raise DefinitionError(msg + hint + "send them with `--confirm`.")
 
     def _describe_difference(self, difference: FileDifference) -> str:
         run = difference.run

@@ -134,6 +134,14 @@ class Spool:
             examples=tuple(f"line {line}, {example}" for line, example in examples),
         )
 
+    def count_leading_malformed(self) -> int:
+        """Count the records that come before the first well-formed one in the file; all of them if there is none."""
+        ((count,),) = self._index.execute(
+            "SELECT count(*) FROM places, (SELECT min(number) AS first FROM places WHERE reason IS NULL) "
+            "WHERE first IS NULL OR number < first"
+        ).fetchall()
+        return int(count)
+
     def read_sorted_rows(self) -> Iterator[FileRecord]:
         """Yield the records in log-time order, ties in file order."""
         result = self._index.execute(

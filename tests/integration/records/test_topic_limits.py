@@ -27,7 +27,7 @@ def test_message_of_8_mb_is_sent(kafka_settings: Settings, pipeline: Pipeline, t
     path.write_bytes(line + b"\n")
     no_key = replace(pipeline, key=("d",), derive={"d": "i"})
 
-    send(PipelineLake(kafka_settings, no_key), Request(file=path, partitions=1))
+    send(PipelineLake(kafka_settings, no_key), Request(file=path, partitions=1, confirm=True))
 
     assert [len(r.value or b"") for r in records(kafka_settings, pipeline.source.name)] == [8 * 1024 * 1024]
 
