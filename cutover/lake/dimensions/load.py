@@ -20,7 +20,7 @@ from cutover.definition.model.topic import SIMPLE, check_name, parse_decimal_typ
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.dimensions.dimension import own_uri
-from cutover.lake.dimensions.shrinkage import NewRows, check_replacement
+from cutover.lake.dimensions.shrinkage import CONFIRMED, ROWS, NewRows, check_replacement
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import map_spark_type_to_arrow, spark_type
 from cutover.quoting import identifier, literal
@@ -39,8 +39,8 @@ RETENTION = {
 """Retention of older versions: as long as records that were joined with them may be joined again."""
 
 FILE = "file"
-_ROWS, _FROM, _KEY = "cutover.rows", "cutover.from", "cutover.key"
-"""Keys of a commit's metadata: number of rows of the version, their source, and its unique columns."""
+_FROM, _KEY = "cutover.from", "cutover.key"
+"""Keys of a commit's metadata: source of the version's rows, and its unique columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,8 +296,8 @@ def list_dimension_versions(settings: Settings, name: str, *, limit: int) -> lis
 
 def _read_rows(uri: str, entry: Mapping[str, Any]) -> int | None:
     """Return the number of rows of a version: as its commit records it, else as its files do."""
-    if _ROWS in entry:
-        return int(entry[_ROWS])
+    if ROWS in entry:
+        return int(entry[ROWS])
     try:
         actions = delta.actions(delta.open_table(uri, int(entry["version"])))
     except LakeError:
@@ -323,7 +323,8 @@ def _replace(connection: duckdb.DuckDBPyConnection, uri: str, new: NewRows, *, i
     if is_compared:
         check_replacement(connection, delta.open_table(uri) if delta.exists(uri) else None, new)
     (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
-    words = {_ROWS: str(rows), _FROM: new.source, _KEY: json.dumps(list(new.key))}
+    words = {ROWS: str(rows), _FROM: new.source, _KEY: json.dumps(list(new.key))}
+    words |= {} if is_compared else {CONFIRMED: "true"}
     version = _write(connection, uri, new.columns, words)
     return Loaded(uri=uri, version=version, rows=int(rows), columns=new.columns)
 

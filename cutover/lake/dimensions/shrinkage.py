@@ -5,6 +5,7 @@ Both paths join the same version of a dimension, so no comparison reveals rows t
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import duckdb
 from deltalake import DeltaTable
@@ -17,6 +18,12 @@ from cutover.quoting import identifier
 CURRENT = "current_rows"
 MOST_LOST = 0.5
 """A new version may lack less than this share of rows, keys, or values of a column without a confirmation."""
+
+VERSIONS = 10
+"""So many latest versions are compared by their rows, so that several small losses need a confirmation too."""
+
+ROWS, CONFIRMED = "cutover.rows", "cutover.confirmed"
+"""Keys of a commit's metadata: number of rows of the version; present if it was written without a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,7 @@ def check_replacement(connection: duckdb.DuckDBPyConnection, table: DeltaTable |
         with delta.naming(table):
             current_rows = _count(connection, CURRENT)
             losses += _list_losses(connection, current_rows, rows, new) if rows else []
+            losses = losses or list(_find_gradual_loss(table, rows))
     if not losses:
         return
     current_text = (
@@ -88,6 +96,19 @@ def _list_losses(connection: duckdb.DuckDBPyConnection, current_rows: int, rows:
     if not keys:
         yield from _find_other_rows(connection, new.relation, sorted(columns & set(new.columns)))
     yield from _find_lost_values(connection, new.relation, [column for column in new.columns if column in columns])
+
+
+def _find_gradual_loss(table: DeltaTable, rows: int) -> Iterator[str]:
+    """Yield the loss of rows since the largest of the latest versions; none is older than a confirmed one."""
+    largest_rows = largest_version = 0
+    for entry in islice(delta.list_commits(table), VERSIONS):
+        entry_rows = int(entry.get(ROWS, 0))
+        if entry_rows > largest_rows:
+            largest_rows, largest_version = entry_rows, int(entry["version"])
+        if CONFIRMED in entry:
+            break
+    if _is_mostly_lost(largest_rows, rows):
+        yield f"{count_noun(largest_rows - rows, 'row')} fewer than version {largest_version}"
 
 
 def _is_mostly_lost(before: float, after: float) -> bool:

@@ -147,6 +147,19 @@ def test_a_file_with_few_changes_is_a_new_version(settings: Settings, csv: Path)
     assert load_dimension(settings, "ads", csv, key=["ad"]).rows == 7
 
 
+def test_rows_that_are_lost_in_several_loads_need_a_confirmation_once(settings: Settings, csv: Path) -> None:
+    def load(rows: int, *, confirm: bool = False) -> int:
+        csv.write_text("ad\n" + "".join(f"{n}\n" for n in range(rows)), encoding="utf-8")
+        return load_dimension(settings, "ads", csv, key=["ad"], joined=None if confirm else ()).version
+
+    assert [load(20), load(11)] == [0, 1]
+    with pytest.raises(DefinitionError, match=r"version 1 has 11 rows\), got 10 rows: 10 rows fewer than version 0\."):
+        load(10)
+    assert [load(6, confirm=True), load(4), load(5)] == [2, 3, 4]
+    with pytest.raises(DefinitionError, match="got 3 rows: 3 rows fewer than version 2"):
+        load(3)
+
+
 def test_keys_of_pipelines_are_compared_by_default(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load_dimension(settings, "ads", csv)
