@@ -211,7 +211,9 @@ class FileTransfer:
         count, leading = self.spool.count, self.spool.count_leading_malformed()
         if leading < min(count, FIRST_RECORDS):
             return
-        records = count_noun(count, "record") if leading == count else f"the first {leading:,} of {count:,} records"
+        records = count_noun(count, "record")
+        if leading < count:
+            records = f"the first {leading:,} of {records}"
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in malformed.reasons.items())
         msg = (
             f"{self.request.file}: expected well-formed records for topic `{self.topic}`, but each of {records} "
