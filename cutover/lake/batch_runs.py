@@ -164,12 +164,8 @@ def read_next_run_sequence(lake: PipelineLake) -> int:
         LakeError: The index cannot be read.
     """
     uri = lake.batch_uri("batch_index")
-    if not delta.exists(uri):
-        return 0
-    index = delta.open_table(uri)
-    newest, runs = delta.transaction(index, SEQUENCE), read_recorded_runs(lake)
-    check_sequence(index, runs)
-    return len(runs) if newest is None else newest + 1
+    newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
+    return len(read_recorded_runs(lake)) if newest is None else newest + 1
 
 
 def check_sequence(index: DeltaTable, runs: Sequence[BatchRun]) -> None:

@@ -76,7 +76,7 @@ def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.
 def test_an_audit_without_a_new_window_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
     record_move("KAPPA")
     child_end = ChildEnd(exit_code=0, value={"state": "nothing_new", "reason": "No window became final."}, message="")
-    monkeypatch.setattr("cutover_tasks.audit_task.run_command", lambda *_, **__: child_end)
+    monkeypatch.setattr("cutover_tasks.audit_task.run_child", lambda *_, **__: child_end)
 
     with pytest.raises(AirflowSkipException, match="No window became final"):
         audit_sample("flights")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -230,6 +231,7 @@ def select_vouched(batch_run: BatchRun, sessions: Found) -> Found:
     }
 
 
+@pytest.mark.quick
 @depth(few=25, many=2000)
 @given(steps=STEPS)
 def test_each_run_leaves_the_final_sessions_of_all_that_the_log_ever_held(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,8 @@ from cutover.recorded_times import CLOCKS_APART
 from tests.unit.gate.test_evidence import row as gate_row
 from tests.unit.reconcile.attribution.indexed import make_run
 from tests.unit.reconcile.test_recorded import row, state
+
+pytestmark = pytest.mark.quick
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from cutover.lake.epochs.offsets import (
 from cutover.lake.journal_rows import Loss
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch
+
+pytestmark = pytest.mark.quick
 
 offsets = st.integers(0, 8)
 positions = st.dictionaries(st.integers(0, 3), offsets, min_size=1)

@@ -124,6 +124,7 @@ def assert_verdict(report: Report) -> None:
     assert report.finding.verdict is (Verdict.EXPLAINED if explained_rows else Verdict.CONSISTENT)
 
 
+@pytest.mark.quick("sessions-one-full", "fixed-two-left")
 @pytest.mark.parametrize(("window", "joined"), CASES)
 @depth(few=2, many=20)
 @given(data=st.data())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def test_event_time_reached_is_that_of_a_plain_simulation(drawn_records: list[Re
     assert compute_watermarks(arrays(records), idle_after).tolist() == simulate(records, idle_after)
 
 
+@pytest.mark.quick
 @given(RECORDS, st.integers(1, 90))
 def test_no_result_depends_on_the_order_of_partitions(drawn_records: list[Record], idle_after: int) -> None:
     names = [3, 1, 0, 2]

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Lateness
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.records.watermark import Observation, WatermarkState, advance_watermark, compute_final_watermark
+
+pytestmark = pytest.mark.quick
 
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
 PARTITIONS = range(3)

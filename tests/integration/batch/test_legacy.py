@@ -50,6 +50,7 @@ def test_the_teams_sql_sees_what_the_definition_filters(team: Lab) -> None:
     assert team.table(batch_run, "carrier", "flights", "delay", "worst", "mean") == expected
 
 
+@pytest.mark.quick
 def test_windows_of_spark_may_be_grouped_by(team: Lab) -> None:
     write(team, WINDOWED)
     team.send((0, 10, "AA", 5), (0, 3_700, "AA", 1))
@@ -99,6 +100,7 @@ def test_from_the_definition_to_the_teams_sql_the_table_changes_its_columns(team
     assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1), (0, "XX", 1)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -38,6 +38,7 @@ def test_stopped_at_a_point_the_next_run_gives_the_same_table(lab: Lab, stop: st
     assert [row["_n"] for row in lab.rows("batch_ledger", batch_run.ledger_version)] == [1]
 
 
+@pytest.mark.quick
 def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)
@@ -74,6 +75,7 @@ def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
     assert lab.table(batch_run, "flights") == [(0, 1), (0, 1)]
 
 
+@pytest.mark.quick
 def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)
@@ -120,6 +122,7 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
     assert lab.table(second_run, "flights") == [(0, 1)]
 
 
+@pytest.mark.quick
 def test_a_wanted_range_is_computed_again_and_a_row_too_many_is_cleared(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (0, 3 * HOUR, "AA", 1))
     lab.commit_epoch(watermark=4 * HOUR)

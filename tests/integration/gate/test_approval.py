@@ -148,6 +148,7 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     assert [row.event for row in read_gate_events(place, "clicks")] == ["advanced"]
 
 
+@pytest.mark.quick
 def test_what_changes_during_the_look_is_not_approved(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811

@@ -56,10 +56,12 @@ def make_pipeline_with_log(settings: Settings, topic: str, *, retention_ms: str)
     return pipeline
 
 
+@pytest.mark.quick
 def test_enough_windows_are_no_refusal(kafka_settings: Settings, sales: Pipeline) -> None:
     assert find_audit_problem(PipelineLake(kafka_settings, sales)) is None
 
 
+@pytest.mark.quick
 def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
     kafka_settings: Settings, sales: Pipeline
 ) -> None:
@@ -71,6 +73,7 @@ def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
     assert "final windows in 7 days (a fault in 0.001 % of the rows" in refusal
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("window", [Sessions(gap="30 minutes"), Global()], ids=["sessions", "global"])
 def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_without(
     settings: Settings, window: Window
@@ -84,6 +87,7 @@ def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_witho
     assert find_audit_problem(PipelineLake(settings, replace(other, policy=Policy(audit=None)))) is None
 
 
+@pytest.mark.quick
 def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic_name: str) -> None:
     refusal = find_audit_problem(
         PipelineLake(kafka_settings, make_pipeline_with_log(kafka_settings, topic_name, retention_ms="3600000"))
@@ -104,6 +108,7 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
     )
 
 
+@pytest.mark.quick
 def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     kafka_settings: Settings, sales: Pipeline, tmp_path: Path
 ) -> None:
@@ -128,6 +133,7 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     assert len(audit_record.list_audits(lake)) == 1
 
 
+@pytest.mark.quick
 def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     kafka_settings: Settings, sales: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,7 @@ def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, rea
     assert not tasks.make_metrics_path(place, "gate_run", "clicks").exists()  # no alert TaskFailed for a typing error
 
 
+@pytest.mark.quick
 def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.pipelines.is_dir()
     code = main(["gate", "clicks", "advance", "--why", "ready"])
@@ -159,6 +160,7 @@ def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsy
     assert [row["stage"] for row in answer["history"]] == ["SHADOW"]
 
 
+@pytest.mark.quick
 def test_command_shows_each_condition_with_its_number_its_threshold_and_what_it_lacks(
     place: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,6 +188,7 @@ def test_command_shows_a_hostile_reason_without_control_characters(
     assert "\\x1b" in output
 
 
+@pytest.mark.quick
 def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +202,7 @@ def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     assert "\x1b[31m" not in output
 
 
+@pytest.mark.quick
 def test_command_names_readers_that_did_not_follow(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +225,7 @@ def test_command_rolls_back_and_then_stays(
     assert second.startswith("clicks: stays in LAMBDA. Anything approved")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("at", "to"), [("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA"), ("KAPPA", "KAPPA")])
 def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
     place: Settings, clicks: Pipeline, at: str, to: str

@@ -36,6 +36,7 @@ def record(settings: Settings, identity: Identity) -> None:
     files.write_json(settings.run_dir / "flights" / "driver.json", asdict(identity))
 
 
+@pytest.mark.quick
 def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: Identity) -> None:
     record(settings, driver)
 

@@ -46,6 +46,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
     assert server.reachable(running.bootstrap) is None
 
 
+@pytest.mark.quick
 def test_a_second_start_changes_nothing(settings: Settings, running: installation.Running) -> None:
     pid = broker_state(settings).pid
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import duckdb
+import pytest
 
 from cutover.definition import Count, Sessions
 from cutover.lake.serving.views import _merge_sql
@@ -30,6 +31,7 @@ def test_session_is_kept_unless_one_of_its_key_touches_it() -> None:
     ]
 
 
+@pytest.mark.quick
 def test_session_without_a_key_is_kept_unless_one_touches_it() -> None:
     connection = duckdb.connect()
     for name, rows in {"streaming": "(30, 40, 5, 5)", "lost_0": "(0, 10, 1, 1), (35, 50, 2, 2)"}.items():

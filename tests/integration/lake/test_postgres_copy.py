@@ -95,6 +95,7 @@ def test_measures_of_every_kind_can_be_copied(copied: Settings, address: str, wi
     assert in_copy(address) == in_lake(copied, pipeline)
 
 
+@pytest.mark.quick
 def test_only_months_that_changed_are_written(copied: Settings, address: str) -> None:
     write(copied, lake_of([Sale(hour=hour) for hour in (0, 800)]))
     serving_table.publish(PipelineLake(copied, PIPELINE))
@@ -111,6 +112,7 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
     assert fetch_rows(address, VERSIONS) == versions_before[:1]
 
 
+@pytest.mark.quick
 def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     rows = serving_table.publish(PipelineLake(copied, PIPELINE)).rows
@@ -124,6 +126,7 @@ def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied
     assert in_copy(address) == []
 
 
+@pytest.mark.quick
 def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     serving_table.publish(PipelineLake(copied, PIPELINE))
@@ -148,6 +151,7 @@ def test_a_copy_that_somebody_dropped_is_made_again(copied: Settings, address: s
     assert in_copy(address) == in_lake(copied)
 
 
+@pytest.mark.quick
 def test_a_column_that_the_server_has_itself_is_refused(copied: Settings) -> None:
     odd = replace(PIPELINE, measures={"ctid": Count()})
     lake = PipelineLake(copied, odd)
@@ -215,6 +219,7 @@ def test_who_may_write_a_schema_need_not_be_allowed_to_make_one(copied: Settings
         connection.execute("DROP ROLE writer")
 
 
+@pytest.mark.quick
 def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     with psycopg.connect(address) as connection:
@@ -227,6 +232,7 @@ def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str)
     assert fetch_rows(address, "SELECT count(*) FROM cutover.sales") == [(0,)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("postgres", "message"),
     [

@@ -48,6 +48,7 @@ def flip(file: Path) -> None:
     file.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
 
 
+@pytest.mark.quick
 def test_sound_files_are_all_looked_at(lake: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     files = list(list_data_files(lake))
 
@@ -65,6 +66,7 @@ def test_sound_files_are_all_looked_at(lake: Settings, capsys: pytest.CaptureFix
     }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_flipped_bit_names_the_file(lake: Settings, capsys: pytest.CaptureFixture[str], kind: str) -> None:
     file = one_of(lake, kind)
@@ -85,6 +87,7 @@ def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.Capture
     assert (exit_code, file.name in "".join(capsys.readouterr().out.split())) == (2, True)
 
 
+@pytest.mark.quick
 def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
 

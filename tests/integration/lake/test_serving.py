@@ -161,6 +161,7 @@ def list_served_windows(settings: Settings) -> list[tuple[int, int, str]]:
     return [((start - micros(0)) // HOUR, sales, state) for start, sales, state in rows]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("stage", ["LAMBDA", "SHADOW", "KAPPA"])
 def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: Settings, stage: str) -> None:
     write(settings, of_stream_alone((0, 0, 1, 2)))
@@ -191,6 +192,7 @@ def test_table_that_was_broken_serves_nothing_for_the_version_that_reads_the_log
     assert list_served_windows(settings) == []
 
 
+@pytest.mark.quick
 def test_earlier_version_that_cannot_be_read_hides_no_window_of_the_one_in_force(settings: Settings) -> None:
     uri = write(settings, of_stream_alone((0, 1)))
     lose_log(settings)

@@ -39,6 +39,7 @@ def send_transactions(settings: Settings, topic: str, count: int) -> None:
         end(30)
 
 
+@pytest.mark.quick
 def test_control_records_and_aborted_records_account_for_their_offsets(
     kafka_settings: Settings, topic: str, spark: "SparkSession"
 ) -> None:
@@ -72,6 +73,7 @@ def test_what_compaction_removed_is_missing_and_nothing_else(
     assert all(any(g.partition == p and g.first_offset <= o < g.next_offset for g in missing) for p, o in deleted)
 
 
+@pytest.mark.quick
 def test_log_that_begins_behind_the_range_is_named(kafka_settings: Settings, topic: str, spark: "SparkSession") -> None:
     rig.send(kafka_settings, topic, [Event(id=i, minute=i) for i in range(10)])
     cut_away(kafka_settings, topic, {0: 6})

@@ -39,6 +39,7 @@ def send(producer: Producer, topic: str, value: bytes) -> None:
         producer.produce(topic, value, partition=0, timestamp=(1 + second) * 1000)
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("producer")
 def test_an_open_transaction_is_an_end_for_those_who_read_what_is_committed(client: LogClient, topic_name: str) -> None:
     assert client.latest(topic_name) == {0: 4, 1: 0}

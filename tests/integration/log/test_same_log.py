@@ -71,6 +71,7 @@ def test_log_that_was_read_is_known_again(client: LogClient, topic_name: str) ->
     assert same_log.is_unchanged(client, records[3])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("wrong_from", [0, 7, 24, 39])
 def test_first_mark_that_differs_and_the_last_that_agrees_are_found(
     client: LogClient, topic_name: str, wrong_from: int
@@ -99,6 +100,7 @@ def test_offsets_that_the_log_does_not_reach_are_changed(client: LogClient, topi
     assert (change.partition, change.first, change.end, change.actual) == (0, 40, 45, None)
 
 
+@pytest.mark.quick
 def test_what_retention_has_taken_is_no_change(client: LogClient, kafka_settings: Settings, topic_name: str) -> None:
     records = read(client, topic_name, wrong_from=36)
     cut_away(kafka_settings, topic_name, {1: 40})

@@ -169,6 +169,7 @@ LIVE: dict[str, Case] = {
 """What only Spark itself knows."""
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*CASES, *LIVE])
 def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
     make, expects = (CASES | LIVE)[name]
@@ -176,6 +177,7 @@ def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
     assert sorted_constructs(plan.check_frame(make(tables))) == sorted(expects)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
@@ -183,6 +185,7 @@ def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
     assert sorted_constructs(plan.check_text(explain(make(tables), "extended"), "x")) == sorted(expects)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [name for name in CASES if "subquery" not in name and "by time" not in name])
 def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
@@ -192,6 +195,7 @@ def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [name for name in CASES if "clock" not in name])
 def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
@@ -200,6 +204,7 @@ def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, 
     assert {str(finding.construct) for finding in text} == {construct for construct, _ in expects}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_the_jobs_are_judged_by_their_plans_as_by_their_texts(tables: Tables, job: Path) -> None:
     expected_constructs = (list_expected_constructs(job) - OUTSIDE_A_PLAN) | BY_TYPES.get(job.name, set())
@@ -212,6 +217,7 @@ def test_the_jobs_are_judged_by_their_plans_as_by_their_texts(tables: Tables, jo
     }  # which does not say who set one
 
 
+@pytest.mark.quick
 def test_what_is_no_plan_is_refused_with_the_reason(tables: Tables) -> None:
     cut_short = explain(tables.rows, "extended").replace("id#", "... 3 more fields, id#", 1)
     for text, reason in [
@@ -230,6 +236,7 @@ def test_what_is_no_plan_is_refused_with_the_reason(tables: Tables) -> None:
         plan.check_frame(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.quick
 def test_the_command_names_the_line_of_the_plan(
     tables: Tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

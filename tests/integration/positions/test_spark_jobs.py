@@ -119,6 +119,7 @@ def is_window_closed(event: Event, watermark: int) -> bool:
     return event.micros // HOUR * HOUR + HOUR <= watermark
 
 
+@pytest.mark.quick("complete")
 @pytest.mark.parametrize("mode", ["append", "complete"])
 def test_native_sink(source: DataFrame, tmp_path: Path, mode: str) -> None:
     job = run(count_hourly(source), tmp_path, mode)
@@ -178,6 +179,7 @@ def test_a_batch_that_was_killed_before_its_commit_has_written_the_table(source:
     assert found.at == newest.planned_at
 
 
+@pytest.mark.quick
 def test_the_command_prints_the_contract(source: DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = run(source, tmp_path, "append")
 

@@ -63,6 +63,7 @@ def test_every_replay_of_a_sound_definition_gives_one_answer(
     assert max(replay.late for replay in determinism_audit.replays) > 0
 
 
+@pytest.mark.quick
 def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = clicks
     planted = replace(pipeline, measures={"clicks": Count(), "some": AnyOf("id"), "newest": Max("id")})
@@ -87,6 +88,7 @@ def test_doubles_are_the_same_in_every_replay(clicks: tuple[Settings, Pipeline])
     assert [blamed for replay in determinism_audit.replays for blamed in replay.blamed] == []
 
 
+@pytest.mark.quick
 def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, topic_name: str) -> None:
     rig.make_topic(kafka_settings, topic_name)
 

@@ -35,6 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
 
 
+@pytest.mark.quick
 def test_reconcile_prints_one_object_and_exits_zero(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES[:-1]))
 
@@ -85,10 +86,12 @@ def test_report_prints_the_address_of_the_newest(home: Settings, capsys: pytest.
     assert (exit_code, Path(address.removeprefix("file://")).is_file()) == (0, True)
 
 
+@pytest.mark.quick
 def test_no_report_yet_exits_two(home: Settings) -> None:  # noqa: ARG001 -- sets the environment
     assert app.main(["report", "sales"]) == 2
 
 
+@pytest.mark.quick
 def test_explain_prints_the_rows_behind_a_cell(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
 
@@ -101,6 +104,7 @@ def test_explain_prints_the_rows_behind_a_cell(home: Settings, capsys: pytest.Ca
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("key", ["null", "null,x", "nowhere,1"])
 def test_explain_refuses_a_key_that_is_not_there(home: Settings, key: str) -> None:
     write(home, lake_of(SALES))
@@ -135,6 +139,7 @@ def test_diff_refuses_a_bad_tolerance(tmp_path: Path, tolerance: str) -> None:
     assert app.main(["diff", table, table, "--key", "day,shop", "--tolerance", tolerance]) == 2
 
 
+@pytest.mark.quick
 def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99}))
     app.main(["reconcile", "sales"])
@@ -156,6 +161,7 @@ def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.Capture
     assert {name: outputs[name]["state"] for name in windows} == {"1": "equal", "2": "unexplained", "9": "not judged"}
 
 
+@pytest.mark.quick
 def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     edited_lake = edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
     second = edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 98})
@@ -174,6 +180,7 @@ def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture
     assert "other amount" in capsys.readouterr().out
 
 
+@pytest.mark.quick
 def test_history_needs_two_runs_to_compare(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
 
@@ -184,6 +191,7 @@ def test_history_needs_two_runs_to_compare(home: Settings, capsys: pytest.Captur
     assert app.main(["history", "sales", "--before", "2026"]) == 2
 
 
+@pytest.mark.quick
 def test_open_differences_are_listed_until_they_are_judged_away(
     home: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

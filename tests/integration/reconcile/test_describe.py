@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jsonschema
+import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -75,6 +76,7 @@ def test_a_report_says_since_which_comparison_its_differences_are_known(settings
     assert "2 rows of these without a cause, the oldest known since" in page
 
 
+@pytest.mark.quick
 def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
     lake = PipelineLake(settings, PIPELINE)

@@ -35,6 +35,8 @@ from tests.integration.reconcile.lake_of import (
     write,
 )
 
+pytestmark = pytest.mark.quick
+
 CLEAN = tuple(
     Sale(epoch=i % 3, hour=i % 7, shop=("a", "b", None)[i % 3], desk=(1, None)[i % 2], amount=i) for i in range(60)
 )

@@ -102,6 +102,7 @@ def test_rows_that_a_report_would_leave_out_are_judged_too(settings: Settings) -
     assert self_test.failures == ()
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("lake")
 def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> None:
     uri = PipelineLake(settings, PIPELINE).stream_uri(0)
@@ -148,6 +149,7 @@ def _sees_other_kinds(finding: Finding) -> Finding:
     return replace(finding, differences=tuple(replace(cell, kind=kinds[cell.kind]) for cell in finding.differences))
 
 
+@pytest.mark.quick("_sees_too_much-false_alarm_rate")
 @pytest.mark.parametrize(
     ("blunder", "rate_of"),
     [
@@ -233,6 +235,7 @@ def test_sessions_are_tested_too(settings: Settings) -> None:
     assert self_test.detection_rate.of > 0
 
 
+@pytest.mark.quick
 def test_sides_that_cannot_be_compared_are_not_tested(settings: Settings, lake: Lake) -> None:
     other = replace(PIPELINE, name="nothing")
     with pytest.raises(LakeError, match="expected two sides that can be compared, got"):
@@ -250,6 +253,7 @@ def test_bounds_are_those_of_clopper_and_pearson(hits: int, of: int) -> None:
     assert (rate(0, 0).lower, rate(0, 0).upper) == (0, 1)
 
 
+@pytest.mark.quick
 def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Settings, lake: Lake) -> None:
     pipeline_lake = PipelineLake(settings, PIPELINE)
     assert "none yet: cutover selftest sales" in page.render_page(reconcile(pipeline_lake))

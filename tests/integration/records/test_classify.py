@@ -88,6 +88,7 @@ CLOCK_CHANGES = tuple(
 )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "window",
     [
@@ -165,6 +166,7 @@ def test_unknown_fields_of_a_record_are_counted_in_its_newest_window(spark: "Spa
     assert [row["_unknown"] for row in classify(spark, SlidingWindows(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "window",
     [

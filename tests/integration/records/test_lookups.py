@@ -103,6 +103,7 @@ def join_records(spark: "SparkSession", settings: Settings, versions: Sequence[i
     ).toArrow()
 
 
+@pytest.mark.quick("versions0-0")
 @pytest.mark.parametrize(("versions", "limit"), [((1,), 0), ((0, 1), 100)])  # large in one version, small in two
 def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
     spark: "SparkSession", settings: Settings, versions: tuple[int, ...], limit: int

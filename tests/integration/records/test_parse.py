@@ -34,6 +34,7 @@ def test_reason_of_a_record(record: Nasty, spark_says: Mapping[str, Mapping[str,
     assert record.reason == spark_says[record.name]["_reason"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_plain_python_reads_a_record_alike(record: Nasty, spark_says: Mapping[str, Mapping[str, Any]]) -> None:
     row = spark_says[record.name]

@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cutover.definition import Count, Fixed, Join, Pipeline, Topic
 from cutover.records.parsing.parser import parse_records
 from tests.support.rows.frames import LOG, frame
@@ -40,6 +42,7 @@ def parse(spark: "SparkSession", *records: tuple[bool, dict[str, Any]]) -> list[
     return [{name: row[name] for name in COLUMNS} for row in table.to_pylist()]
 
 
+@pytest.mark.quick
 def test_row_of_either_topic_has_the_key_and_its_own_columns(spark: "SparkSession") -> None:
     left, right = parse(
         spark,

@@ -32,6 +32,7 @@ from tests.support.log.sent_files import LINES, SILENT, numbers, records, send, 
 from tests.support.suite.until import until
 
 
+@pytest.mark.quick
 def test_records_are_in_log_time_order_with_the_datas_log_times(
     kafka_settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: P
     assert numbers(records(kafka_settings, pipeline.source.name)) == [1, 3, 2]
 
 
+@pytest.mark.quick
 def test_repeat_is_refused_and_again_sends_it(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     lake = PipelineLake(kafka_settings, pipeline)
     send(lake, Request(file=file))
@@ -128,6 +130,7 @@ def test_json_lines_that_grew_send_their_new_records_alone(
     assert send(lake, Request(file=path)) == 10
 
 
+@pytest.mark.quick
 def test_an_edited_copy_is_refused_with_the_line_from_which_it_differs(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -228,6 +231,7 @@ def test_a_repeat_that_was_interrupted_is_resumed(kafka_settings: Settings, pipe
     assert sorted(numbers(records(kafka_settings, name))) == sorted([*range(3_000), *range(3_000)])
 
 
+@pytest.mark.quick
 def test_a_killed_process_is_resumed_exactly(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +254,7 @@ def test_a_killed_process_is_resumed_exactly(
     assert sorted(numbers(records(kafka_settings, name))) == list(range(600))
 
 
+@pytest.mark.quick
 def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -303,11 +308,13 @@ def test_definition_written_from_a_topic_loads(
     )
 
 
+@pytest.mark.quick
 def test_unknown_topic_is_named(kafka_settings: Settings, topic_name: str) -> None:
     with pytest.raises(LogError, match=topic_name):
         init(kafka_settings, "mine", topic_name)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "content"), [("a.csv", b""), ("a.csv", b"at,seen,k,i\n"), ("a.jsonl", b""), ("a.jsonl", b"\n")]
 )

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.durations import MICROSECONDS
@@ -55,12 +56,14 @@ def test_record_of_a_forgotten_minute_is_late_though_its_window_is_open(spark: "
     assert classes(spark, [REMEMBERED - 1, REMEMBERED], WATERMARK) == ["late", "accepted"]
 
 
+@pytest.mark.quick
 def test_record_of_a_closed_window_is_late_though_its_id_is_remembered(spark: "SparkSession") -> None:
     closed = 12 * HOUR
 
     assert classes(spark, [closed - 1, closed], closed) == ["late", "accepted"]
 
 
+@pytest.mark.quick
 def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") -> None:
     records = parse_events(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
 
@@ -81,6 +84,7 @@ def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "Spar
     ]
 
 
+@pytest.mark.quick
 def test_records_are_flagged_at_more_positions_than_a_query_lists(spark: "SparkSession") -> None:
     records = parse_events(spark, [0, 1, 2]).unionAll(parse_events(spark, [0, 1, 2], partition=1))
     places = [(0, 1), (1, 2), *((2, offset) for offset in range(duplicates.MOST_LISTED))]

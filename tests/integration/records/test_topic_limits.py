@@ -32,6 +32,7 @@ def test_message_of_8_mb_is_sent(kafka_settings: Settings, pipeline: Pipeline, t
     assert [len(r.value or b"") for r in records(kafka_settings, pipeline.source.name)] == [8 * 1024 * 1024]
 
 
+@pytest.mark.quick
 def test_topic_that_would_delete_old_records_is_refused(
     kafka_settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:
@@ -41,6 +42,7 @@ def test_topic_that_would_delete_old_records_is_refused(
         send(PipelineLake(kafka_settings, pipeline), Request(file=file))
 
 
+@pytest.mark.quick
 def test_another_number_of_partitions_is_refused(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     LogClient(kafka_settings).create_topic(pipeline.source.name, partitions=1, config=topics.CONFIG)
 
@@ -48,6 +50,7 @@ def test_another_number_of_partitions_is_refused(kafka_settings: Settings, pipel
         send(PipelineLake(kafka_settings, pipeline), Request(file=file, partitions=2))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -69,6 +72,7 @@ def test_what_a_topic_would_refuse_is_named_with_limit_and_line_and_nothing_is_s
     assert client.high_watermarks(name) == {0: 0}
 
 
+@pytest.mark.quick
 def test_a_log_time_far_in_the_future_is_named_and_no_topic_is_left(
     kafka_settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:
@@ -81,6 +85,7 @@ def test_a_log_time_far_in_the_future_is_named_and_no_topic_is_left(
     assert pipeline.source.name not in LogClient(kafka_settings).topics()
 
 
+@pytest.mark.quick
 def test_records_without_a_key_are_refused_for_a_compacted_topic(
     kafka_settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:

@@ -62,6 +62,7 @@ def list_texts(value: Any) -> Iterator[str]:
         yield value
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_terminal_shows_no_control_character_of_a_key(
     diverged: Report, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
@@ -89,6 +90,7 @@ def test_json_is_one_value_that_holds_keys_to_the_letter(
         assert set(HOSTILE) <= texts
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("diverged")
 def test_parquet_of_differences_holds_keys_to_the_letter(tmp_path: Path) -> None:
     file = tmp_path / "all.parquet"

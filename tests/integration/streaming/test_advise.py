@@ -187,6 +187,7 @@ def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) 
     assert proven.found.late > 0
 
 
+@pytest.mark.quick
 def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
@@ -84,6 +85,7 @@ def standing(lake: PipelineLake) -> dict[rig.Cell, tuple[int, int]]:
     return values_by_cell
 
 
+@pytest.mark.quick
 def test_reader_of_committed_records_rebuilds_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = definition(topic)
     rig.send(quick, topic, EVENTS)
@@ -97,6 +99,7 @@ def test_reader_of_committed_records_rebuilds_the_table(spark: SparkSession, qui
     assert None in {key for _, key in rebuilt(lake)}
 
 
+@pytest.mark.quick
 def test_driver_that_dies_between_table_and_topic_neither_loses_nor_doubles_a_record(
     spark: SparkSession, quick: Settings, topic: str
 ) -> None:

@@ -106,6 +106,7 @@ def view(driven: Driven, query: str) -> list[Row]:
     ]
 
 
+@pytest.mark.quick
 def test_the_stream_has_what_came_in_time(driven: Driven) -> None:
     rows = view(driven, "SELECT window_start, window_end, k, n, total, _state FROM streaming ORDER BY k, 1")
 
@@ -138,6 +139,7 @@ def test_what_one_late_row_joins_is_one_difference_with_one_cause(driven: Driven
     assert (windows.compared, windows.different, windows.open) == (2, 1, 0)  # by start: of both keys, of `a` alone
 
 
+@pytest.mark.quick
 def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(driven: Driven) -> None:
     explanation = explain_cell(driven.lake, datetime.fromtimestamp(START, UTC), ["a"])
 

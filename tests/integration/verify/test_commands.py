@@ -52,6 +52,7 @@ def test_the_command_exits_zero_where_all_holds(command: Lab, capsys: pytest.Cap
     )
 
 
+@pytest.mark.quick
 def test_the_command_exits_one_and_names_the_violation(command: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(command, row_edit(of_class("accepted", 0), lambda row: [row, row]))
 
@@ -63,6 +64,7 @@ def test_the_command_exits_one_and_names_the_violation(command: Lab, capsys: pyt
     assert "runbook docs/runbooks/InvariantBroken.md" in printed
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("words", [["nowhere"], ["clicks", "--only", "N7"]])
 def test_the_command_exits_two_where_it_cannot_tell(command: Lab, words: list[str]) -> None:
     assert command.records

@@ -187,6 +187,7 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
     assert verification.checks["N4"].coverage.endswith(", 1 fold")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
 def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: type[JournalRow]) -> None:
     row = make_row(row_type, pipeline=lab.lake.name)
@@ -201,6 +202,7 @@ def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: typ
     assert "which is marked, got an older copy" in verification.checks["N9"].violations[0].text
 
 
+@pytest.mark.quick
 def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:
     fold(lab, upto=2)
     rewrite(lab, record_edit(1, lambda _: None))
@@ -211,6 +213,7 @@ def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:
     assert "the record of an epoch in them is missing" in " ".join(verification.checks["N4"].notes)
 
 
+@pytest.mark.quick
 def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
     fold(lab, upto=1, forget=1)
 
@@ -230,6 +233,7 @@ def republish_batch(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
     write_run(lab.lake.settings, run, lab.lake.pipeline)
 
 
+@pytest.mark.quick
 def test_a_changed_row_of_the_batch_is_found(lab: Lab) -> None:
     republish_batch(lab, lambda row: {**row, "ids": row["ids"] + 1})
 
@@ -253,6 +257,7 @@ def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:
     assert "N3" in list_violated(verify_lab(lab))
 
 
+@pytest.mark.quick
 def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
     next(Path(lab.version.uri).glob("_kind=ledger/*.parquet")).unlink()
 

@@ -124,6 +124,7 @@ def epoch_log_uri(lake: PipelineLake) -> str:
     return version.uri
 
 
+@pytest.mark.quick
 def test_sample_holds_log_ends_and_the_log_time_that_is_unread(place: Settings, clicks: Pipeline) -> None:
     sample, _ = LogObserver(PipelineLake(place, clicks), CLOCK).sample()
 
@@ -131,6 +132,7 @@ def test_sample_holds_log_ends_and_the_log_time_that_is_unread(place: Settings, 
     assert (sample.newest_times[0] - sample.first_unread_times[0]) / 1e6 == (9 - 4) * 60
 
 
+@pytest.mark.quick
 def test_command_prints_one_word_and_the_numbers_behind_it(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +164,7 @@ def test_heartbeat_of_a_process_that_is_gone_is_not_alive(place: Settings) -> No
     assert (read_driver_state(place, "clicks").alive, read_driver_state(place, "clicks").state) == (False, "DIED")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"state": 1}'])
 def test_half_a_heartbeat_says_neither_that_a_driver_lives_nor_that_none_does(settings: Settings, text: str) -> None:
     folder = settings.run_dir / "clicks"
@@ -173,6 +176,7 @@ def test_half_a_heartbeat_says_neither_that_a_driver_lives_nor_that_none_does(se
     assert caught.value.runbook == "TableUnreadable"
 
 
+@pytest.mark.quick
 def test_pipeline_without_an_epoch_is_one_clear_message(place: Settings) -> None:
     with pytest.raises(LakeError, match="expected at least one committed epoch"):
         LogObserver(PipelineLake(place, catalogue.get(place, "clicks")), CLOCK).sample()
@@ -202,6 +206,7 @@ def test_silent_broker_is_a_fact_and_no_failure(
     assert "docs/runbooks/KafkaUnreachable.md: no answer from the broker for" in output
 
 
+@pytest.mark.quick
 def test_topic_made_again_fires_alone(place: Settings, clicks: Pipeline) -> None:
     recreate(place, clicks.source.name)
 
@@ -246,6 +251,7 @@ def test_open_transaction_shows_between_stable_and_high_offset(place: Settings, 
     assert (sample.end_offsets[1], sample.high_watermarks[1]) == (0, 1)
 
 
+@pytest.mark.quick
 def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place: Settings, clicks: Pipeline) -> None:
     topic = clicks.source.name
     producer = Producer({"bootstrap.servers": str(place.kafka.bootstrap_servers)})
@@ -263,6 +269,7 @@ def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -300,6 +307,7 @@ def test_a_weekend_without_a_run_is_no_run_that_is_missing(newest: str, due: str
     assert newest_at + 2 * compute_period("0 9 * * 1-5", newest_at, 2.0) == datetime.fromisoformat(due)
 
 
+@pytest.mark.quick
 def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, clicks: Pipeline) -> None:
     lake = PipelineLake(place, clicks)
     for file in Path(epoch_log_uri(lake)).rglob("*.parquet"):

@@ -18,6 +18,7 @@ from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, 
 from tests.support.suite.depth import depth
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("kind", "joined"),
     [*((kind, None) for kind in WINDOWS), *zip(cycle(WINDOWS), JOINS, strict=False)],

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def differing(expected: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any
     }
 
 
+@pytest.mark.quick
 @FEW
 @given(data=st.data(), rows=records_of_group())
 def test_any_split_of_the_records_in_any_order_folds_to_the_reference(data: st.DataObject, rows: list[Taken]) -> None:
@@ -60,6 +62,7 @@ def test_states_are_the_same_whichever_parts_are_merged_first(rows: list[Taken])
     assert left_first.select(exact).equals(swapped.select(exact))
 
 
+@pytest.mark.quick
 def test_a_group_without_values_has_no_results() -> None:
     nothing = Taken(at=0, partition=0, offset=0, columns=dict.fromkeys(COLUMNS))
     (row,) = finish_partials([table([nothing])], PIPELINE)

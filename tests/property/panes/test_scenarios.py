@@ -90,6 +90,7 @@ def test_file_with_other_bytes_in_it_is_read_or_refused_by_its_name(
     assert not refused or refused.startswith("Scenario `scenario.json`: ")
 
 
+@pytest.mark.quick
 @given(number=st.sampled_from(sorted(figures.FIGURES)))
 def test_panes_that_were_printed_are_what_the_check_expects(number: int) -> None:
     scenario = figures.scenario(number)

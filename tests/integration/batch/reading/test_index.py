@@ -98,6 +98,7 @@ def test_runs_of_a_release_that_numbered_none_are_ordered_by_the_versions_that_t
     assert all_runs[-1].sequence == 4
 
 
+@pytest.mark.quick
 def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_not_count(settings: Settings) -> None:
     write_run(settings, replace(RUN, run_id="first"))
     lake = PipelineLake(settings, PIPELINE)
@@ -131,6 +132,7 @@ def list_run_ids(settings: Settings, name: BatchTable) -> set[str]:
     return {row["_run"] for row in rows if row.get("_kind") != IndexKind.RUN}
 
 
+@pytest.mark.quick
 def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does_not_count(settings: Settings) -> None:
     lake = PipelineLake(settings, PIPELINE)
     history = index.load_history(lake, LOG)

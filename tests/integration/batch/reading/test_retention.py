@@ -76,6 +76,7 @@ def test_windows_newer_than_all_that_the_stream_read_of_what_expired_are_compute
     assert lab.table(batch_run, "delay") == [(2, 2), (3, 3), (4, 4)]
 
 
+@pytest.mark.quick
 def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=HOUR)
@@ -88,6 +89,7 @@ def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
     assert read_effective_runs(lab.lake) == []
 
 
+@pytest.mark.quick
 def test_a_topic_made_again_is_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=HOUR)
@@ -102,6 +104,7 @@ def test_a_topic_made_again_is_refused(lab: Lab) -> None:
         recompute_windows(lab.lake)
 
 
+@pytest.mark.quick
 def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(5)))
     lab.commit_epoch(watermark=5 * HOUR)

@@ -30,6 +30,7 @@ def duplicates(lab: Lab, batch_run: BatchRun) -> list[tuple[str, int, int, int]]
     )
 
 
+@pytest.mark.quick
 def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
     send(ids, 1, 7, 5)
     send(ids, 1, 7, 5)  # sent twice

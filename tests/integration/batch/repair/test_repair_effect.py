@@ -45,6 +45,7 @@ def test_hostile_keys_and_nulls_are_told_apart_and_nothing_differs(settings: Set
     assert repair_effect.served_from == (COMPUTED if computed else CLOSED)
 
 
+@pytest.mark.quick
 def test_a_row_that_the_stream_lacks_is_added_and_one_too_many_is_removed(settings: Settings) -> None:
     late = lake_of([Sale(shop="a"), Sale(shop="b", kind="late")])
     lake = replace(late, run=replace(late.run, computed=()), batch=late.batch[1:])
@@ -59,6 +60,7 @@ def test_a_row_that_the_stream_lacks_is_added_and_one_too_many_is_removed(settin
     assert served == {"a": (1, "removed", "streaming"), "b": (None, "added", None)}
 
 
+@pytest.mark.quick
 def test_a_changed_value_is_named_beside_the_one_that_is_served(settings: Settings) -> None:
     lake = lake_of([Sale(amount=5)])
 
@@ -71,6 +73,7 @@ def test_a_changed_value_is_named_beside_the_one_that_is_served(settings: Settin
     assert repair_effect.counts["batch"] == {"changed": 1}
 
 
+@pytest.mark.quick
 def test_answers_are_equal_in_any_order_and_a_null_is_no_empty_text(settings: Settings) -> None:
     lake = lake_of([Sale(shop=""), Sale(shop=None)])
     write(settings, lake)

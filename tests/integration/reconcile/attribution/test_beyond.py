@@ -33,6 +33,7 @@ def with_huge(lake: Lake, *shops: str) -> Lake:
     return replace(lake, partials=partials)
 
 
+@pytest.mark.quick
 def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) -> None:
     write(settings, with_huge(lake_of(SALES), "a"))
 
@@ -50,6 +51,7 @@ def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) ->
         explain_cell(lake, START + timedelta(hours=3), ["a", "1"])
 
 
+@pytest.mark.quick
 def test_totals_over_keys_beyond_every_type_are_no_verdict(settings: Settings) -> None:
     sales = tuple(Sale(hour=3, shop=shop) for shop in "abcd")
     write(settings, with_huge(lake_of(sales), "a", "b", "c", "d"))

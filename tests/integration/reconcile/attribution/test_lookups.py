@@ -248,6 +248,7 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     assert {name for name, cause in second_report.finding.causes.items() if cause.rows} == {"late"}
 
 
+@pytest.mark.quick("future too")
 @pytest.mark.parametrize(
     ("classes", "future"), [("('accepted')", 0), ("('accepted', 'future')", 1)], ids=["accepted", "future too"]
 )

@@ -82,6 +82,7 @@ def test_each_window_has_the_rows_of_the_versions_that_a_side_joined_its_records
     }
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("spark")
 def test_of_records_with_one_id_one_counts(kafka_settings: Settings, pipeline: Pipeline) -> None:
     with_ids = replace(pipeline, source=replace(pipeline.source, record_id="id"))

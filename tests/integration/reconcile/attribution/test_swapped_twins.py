@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pytest
 
 from cutover.lake.journal import Journal
 from cutover.lake.tables import commits, delta
@@ -112,6 +113,7 @@ SWAP = (
 )
 
 
+@pytest.mark.quick
 def test_other_twin_that_batch_counts_explains_its_row(settings: Settings) -> None:
     lake = write_both_sides(settings, SWAP)
 
@@ -131,6 +133,7 @@ def test_late_twin_of_a_counted_record_is_no_difference(settings: Settings) -> N
     assert summarize(compare_with_log(settings, HeldLog(records=lake.log))) == (Verdict.CONSISTENT, 0, 0)
 
 
+@pytest.mark.quick
 def test_late_record_beside_a_late_twin_explains_its_row_alone(settings: Settings) -> None:
     lake = write_both_sides(settings, (*LEFT_OUT, Twin(id=3, amount=9, stream="late", epoch=1)))
 

@@ -115,6 +115,7 @@ def test_cells_are_those_of_python_or_the_file_is_rejected(folder: Path, drawn_c
     assert rows in (None, expected)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("body", ["k,v\n1,a\r\n2,b\n", 'k,v\r\n1,"a\nb"\n2,"c\r\nd"\r\n3,e'])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_lines_that_end_in_different_ways_are_read(tmp_path: Path, body: str, encoding: str) -> None:

@@ -49,6 +49,7 @@ STATED = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", STATED)
 def test_a_stated_dialect_is_read(tmp_path: Path, case: str) -> None:
     text, body = STATED[case]
@@ -83,6 +84,7 @@ OTHER_ENCODINGS = {  # stated, bytes, texts in the message besides the file's na
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("is_left", [True, False], ids=["expected side", "actual side"])
 @pytest.mark.parametrize("case", OTHER_ENCODINGS)
 def test_a_file_in_another_encoding_than_stated_is_rejected_by_name(
@@ -112,6 +114,7 @@ def test_a_file_in_the_stated_encoding_is_read(tmp_path: Path, encoding: str, co
     assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 2)
 
 
+@pytest.mark.quick
 def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
     bare = file(tmp_path, "r.csv", CSV.partition(b"\n")[2])
     dialect = parse_dialect(["header=no"], "--csv-right")
@@ -129,6 +132,7 @@ def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
     assert tables.finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 def test_the_text_of_a_null_is_stated_and_an_empty_cell_is_a_text_then(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [1, 2, 3], "v": ["NA", None, ""]}), tmp_path / "l.parquet")
     right = file(tmp_path, "r.csv", b'k,v\n1,"NA"\n2,NA\n3,\n')
@@ -156,6 +160,7 @@ def test_an_empty_cell_beside_numbers_is_null_with_and_without_quotes(tmp_path: 
     assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 3)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text", ["delimiter=", "delimiter=ab", "quote=xx", "header=maybe", "encoding=ebcdic", "x=y", "z"]
 )
@@ -164,6 +169,7 @@ def test_what_no_dialect_has_is_rejected_with_the_option(text: str) -> None:
         parse_dialect([text], "--csv-left")
 
 
+@pytest.mark.quick
 def test_a_head_that_two_delimiters_split_alike_is_rejected(tmp_path: Path) -> None:
     both = file(tmp_path, "l.csv", b"k,v;w\n1,2;3\n")
 
@@ -205,6 +211,7 @@ def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Pa
     assert inferred_columns == {("k", "bigint", Origin.INFERRED), ("v", "decimal(18,1)", Origin.INFERRED)}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("kind", "left", "right", "expected"),
     [
@@ -221,6 +228,7 @@ def test_a_stated_type_says_what_texts_are(tmp_path: Path, kind: str, left: str,
     assert compare(*sides, types=arguments.parse_types([f"v={kind}"])).finding.verdict is expected
 
 
+@pytest.mark.quick
 def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_path: Path) -> None:
     sides = file(tmp_path, "l.csv", b"k,v\n1,9007199254740993\n2,secret\n"), file(tmp_path, "r.csv", b"k,v\n1,1\n")
 
@@ -242,6 +250,7 @@ def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path)
     assert compare_tables(replace(diff_request, types={"v": "TIMESTAMP"})).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("left", "right", "changed_rows"),
     [
@@ -281,6 +290,7 @@ def test_packed_files_are_read(tmp_path: Path, ending: str) -> None:
     assert compare(file(tmp_path, "l.csv", CSV), packed).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["r.jsonl", "r.json.gz", "r.xlsx", "r.txt", "r.avro"])
 @pytest.mark.parametrize("in_folder", [False, True])
 def test_other_files_are_rejected_with_what_is_read(tmp_path: Path, name: str, *, in_folder: bool) -> None:
@@ -291,6 +301,7 @@ def test_other_files_are_rejected_with_what_is_read(tmp_path: Path, name: str, *
         compare(file(tmp_path, "l.csv", CSV), other.parent if in_folder else other)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("last_character", ["x", "y"])
 def test_a_cell_of_megabytes_is_read(tmp_path: Path, last_character: str) -> None:
     long = b"x" * BIG_CELL
@@ -302,6 +313,7 @@ def test_a_cell_of_megabytes_is_read(tmp_path: Path, last_character: str) -> Non
     assert compare(*sides).finding.rows.changed == int(last_character == "y")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("length", [BIG_CELL, 20 * BIG_CELL])
 def test_a_cell_too_long_for_a_packed_file_is_rejected_by_name(tmp_path: Path, length: int) -> None:
     body = b"k,v\n1,a\n2," + b"x" * length + b"\n3,b\n"
@@ -311,6 +323,7 @@ def test_a_cell_too_long_for_a_packed_file_is_rejected_by_name(tmp_path: Path, l
         compare(packed, packed)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("address", ["postgresql://me:geheim@127.0.0.1/db", "s3://me:geheim@bucket/table", "mysql://x"])
 def test_an_address_is_rejected_without_its_password(tmp_path: Path, address: str) -> None:
     with pytest.raises(DefinitionError, match="expected a Delta folder") as rejected:
@@ -319,6 +332,7 @@ def test_an_address_is_rejected_without_its_password(tmp_path: Path, address: st
     assert "geheim" not in str(rejected.value)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("actual_name", "option"),
     [

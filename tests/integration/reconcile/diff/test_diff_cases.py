@@ -20,6 +20,7 @@ def answer(tool: str, case: Case, folder: Path) -> Answer:
         return REFUSED
 
 
+@pytest.mark.quick
 @CASE
 def test_cutover_is_right(case: Case, tmp_path: Path) -> None:
     result = run_cutover(case, write(case, tmp_path))

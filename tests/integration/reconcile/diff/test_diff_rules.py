@@ -85,6 +85,7 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
     assert compare_with_rows(tmp_path, actual, tolerances={"at": Tolerance(micros=10**12)}).finding.rows.changed == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -171,6 +172,7 @@ def test_a_window_that_is_null_is_named_as_one(tmp_path: Path) -> None:
     assert {cell.window_start for cell in result.finding.differences if cell.kind == "extra"} == {"null"}
 
 
+@pytest.mark.quick
 def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> None:
     left_rows = {"k": 1, "amount": 1.0, "name": "a"}, {"k": 1, "amount": 1.005, "name": "b"}
     other = {"k": 1, "amount": 1.004, "name": "a"}, {"k": 1, "amount": 1.001, "name": "b"}
@@ -191,6 +193,7 @@ def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.quick
 def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
     actual = edit_rows(lambda row: {"amount": 0.0} if row["hour"] >= NOON + timedelta(hours=20) else {})
     horizon = to_micros(NOON + timedelta(hours=20))
@@ -218,6 +221,7 @@ def test_a_budget_of_rows_ends_it_and_is_said(tmp_path: Path) -> None:
     assert "8 of 24 groups whose digests differ were not compared" in result.finding.notes[-1]
 
 
+@pytest.mark.quick
 def test_what_a_budget_left_alone_is_not_called_equal(tmp_path: Path) -> None:
     actual = edit_rows(lambda row: {"amount": row["amount"] * (1 + 1e-13)})
 
@@ -252,6 +256,7 @@ def test_how_far_apart_values_are(tmp_path: Path) -> None:
     assert math.isclose(deviation.mean, sum(off.values()) / 100)
 
 
+@pytest.mark.quick
 def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
     actual = edit_rows(lambda row: {"amount": 0.0} if row["shop"] == "s3" else {})
 
@@ -309,6 +314,7 @@ def test_csv_is_compared_with_parquet(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.quick
 def test_a_folder_of_two_kinds_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", ROWS)
     (tmp_path / "2.csv").write_text("k\n1\n", encoding="utf-8")

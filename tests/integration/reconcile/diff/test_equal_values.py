@@ -55,6 +55,7 @@ TYPES: Mapping[str, pa.DataType] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("case", WHOLE)
 def test_whole_numbers_that_doubles_hold_are_exact_wherever_they_stand(tmp_path: Path, case: str, wrapped: str) -> None:
@@ -118,6 +119,7 @@ def struct_of(*fields: tuple[str, pa.DataType]) -> pa.DataType:
     return pa.struct([pa.field(name, kind) for name, kind in fields])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("value", "expected"), [(2, Verdict.CONSISTENT), (3, Verdict.DIVERGED)])
 @pytest.mark.parametrize("depth", [0, 1])
 def test_structs_compare_by_name_and_integers_by_value(
@@ -164,6 +166,7 @@ NESTS: Mapping[str, tuple[Callable[[str, pa.DataType], pa.DataType], Callable[[s
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("nest", NESTS)
 @pytest.mark.parametrize("shared", [False, True])
 def test_fields_that_differ_in_case_alone_are_named_as_columns_are(tmp_path: Path, nest: str, shared: bool) -> None:
@@ -192,6 +195,7 @@ def test_a_struct_that_is_null_everywhere_has_no_fields_of_its_own(
         )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("left", NULL_TYPES, ids=str)
 @pytest.mark.parametrize("right", [pa.string(), pa.list_(pa.int32())], ids=str)
 @pytest.mark.parametrize("nest", [*NESTS, "elements", "no elements"])
@@ -264,6 +268,7 @@ def test_durations_are_rejected_by_name_on_either_side(tmp_path: Path, duration:
     assert compare(tmp_path, left, right, excluded=("v",)).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 def test_decimals_of_more_digits_than_the_engine_has_are_rejected_by_name(tmp_path: Path) -> None:
     values = pa.array([Decimal("1" * 45)], pa.decimal256(50, 0))
 

@@ -39,6 +39,7 @@ def make_day_table(day: int) -> pa.Table:
     return ROWS.append_column("day", pa.array([day] * len(ROWS)))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("line", ["#4,40\n", "#4,40 # once more\n", "# 4,40\n"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path, line: str, *, is_first: bool) -> None:
@@ -99,6 +100,7 @@ def test_folders_above_a_table_are_no_columns(tmp_path: Path) -> None:
     assert compare_files(tmp_path / "run=1", tmp_path / "run=2", key="day,k").finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 def test_a_folder_does_not_speak_for_a_file(tmp_path: Path) -> None:
     write(tmp_path / "right" / "day=1" / "a.parquet", make_day_table(2))
 
@@ -116,6 +118,7 @@ def test_equal_bytes_in_two_folders_are_not_the_same_rows(tmp_path: Path) -> Non
     assert compare_files(twice, tmp_path / "right", key="day,k", home=tmp_path).finding.rows.extra == 3
 
 
+@pytest.mark.quick
 def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
     left = write(tmp_path / "left.parquet", make_day_table(1))
     write(tmp_path / "right" / "day=1" / "a.parquet")
@@ -166,6 +169,7 @@ def test_times_of_two_kinds_in_one_table_are_read(tmp_path: Path) -> None:
     assert compare_files(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("zone", ["UTC", None])
 def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | None) -> None:
     moments = [datetime(2024, 1, day, 5, 6, 7, 891_000, tzinfo=UTC if zone else None) for day in (1, 2, 2)]
@@ -175,6 +179,7 @@ def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | N
     assert compare_files(write(tmp_path / "l.parquet", rows), tmp_path / "delta").finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -198,6 +203,7 @@ def test_csv_that_breaks_its_form_is_rejected_with_line_file_and_option(
         compare_files(tmp_path / "l.csv", tmp_path / "l.csv")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
 def test_one_such_file_among_others_is_told(tmp_path: Path, ending: str) -> None:
     opened = gzip.open if ending == "csv.gz" else open
@@ -218,6 +224,7 @@ def test_a_column_with_a_comma_in_its_name_is_a_column(tmp_path: Path) -> None:
         compare_files(tmp_path / "one.csv", tmp_path / "one.csv")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("row", "message"),
     [

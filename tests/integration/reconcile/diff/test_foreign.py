@@ -53,6 +53,7 @@ def write_upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> st
     return str(folder)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("protocol", "deleted", "feature"),
     [
@@ -179,6 +180,7 @@ def test_columns_of_any_name_are_compared(tmp_path: Path) -> None:
         assert pair(tmp_path, left, left, key=key).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 def test_a_tolerance_on_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="`v`: expected a number"):
         pair(
@@ -207,6 +209,7 @@ def test_numbers_too_far_apart_to_subtract_differ(tmp_path: Path) -> None:
     assert pair(tmp_path, left, right, tolerances={"v": Tolerance(absolute=1.0)}).finding.verdict is Verdict.DIVERGED
 
 
+@pytest.mark.quick
 def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
     empty, one_row = values(kind=pa.int64()), values(1, kind=pa.int64())
     empty = empty.cast(one_row.schema)
@@ -229,6 +232,7 @@ def test_an_empty_table_differs_from_others(tmp_path: Path) -> None:
     assert (report.finding.verdict, report.finding.rows.missing) == (Verdict.DIVERGED, 1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("source", ["table/*.parquet", ".", "table/_delta_log/.."])
 def test_files_of_a_delta_table_are_not_read_behind_its_back(tmp_path: Path, source: str) -> None:
     rows = values(1, kind=pa.int64())

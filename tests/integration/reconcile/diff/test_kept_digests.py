@@ -124,6 +124,7 @@ def _twin(row: dict[str, Any], right: dict[Any, Any]) -> Any:
     return next((p for p in right if row["_side"] == 0 and p[1:] == (row["_group"], row["_bucket"])), None)
 
 
+@pytest.mark.quick
 def test_a_file_of_digests_cut_short_is_no_failure(tables: Path) -> None:
     compare_sides(tables)
     file = kept_file(tables)
@@ -224,6 +225,7 @@ def test_two_runs_that_kept_the_same_are_not_added_up(tables: Path) -> None:
     )
 
 
+@pytest.mark.quick
 def test_groups_over_several_files_are_not_counted_again(tables: Path) -> None:
     for side in ("left", "right"):
         write(tables / side, 7, rows_of(0)[:20])
@@ -306,6 +308,7 @@ def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) ->
     assert result.finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("change", ["rewritten", "removed"])
 def test_a_side_that_changes_while_it_is_compared_is_no_verdict(
     tables: Path, monkeypatch: pytest.MonkeyPatch, change: str

@@ -79,6 +79,7 @@ def sort_chunks(patch: pytest.MonkeyPatch, rows: int) -> None:
         patch.setattr(side_digests, name, size)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", range(5))
 def test_keys_are_counted_alike_in_pieces_of_any_size(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

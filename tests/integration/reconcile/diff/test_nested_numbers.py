@@ -94,6 +94,7 @@ def test_nested_numbers_are_compared_as_those_of_a_column(
     assert compare(tmp_path, [WRAPS[wrap](*side) for side in sides], tolerances) == plain
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("key", "is_equal"), [(2.0**53, False), (2.0**53 + 2, True)])
 def test_keys_of_maps_keep_digits_that_no_double_holds(tmp_path: Path, key: float, is_equal: bool) -> None:
     """Two integers that one double would stand for are two keys."""

@@ -51,6 +51,7 @@ UNREADABLE: Mapping[str, tuple[str, float]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("unreadable", UNREADABLE)
 def test_an_unreadable_cell_changes_no_other_row(tmp_path: Path, unreadable: str, swapped: bool) -> None:
@@ -84,6 +85,7 @@ def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
 ODD = 2**53 + 1  # no double holds it
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("tolerance", "changed_rows"), [(0.0, 1), (0.5, 1), (1.0, 0)])
 @pytest.mark.parametrize(
     "number",
@@ -133,6 +135,7 @@ def test_a_tolerance_of_time_counts_nanoseconds(
     assert finding.verdict is (Verdict.CONSISTENT if equal else Verdict.DIVERGED)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("apart", [0, 1])
 def test_nanoseconds_with_a_zone_equal_microseconds_without_one(tmp_path: Path, apart: int) -> None:
     left = pa.array([START + apart], pa.timestamp("ns", "UTC"))
@@ -153,6 +156,7 @@ def test_a_window_in_nanoseconds_with_a_zone_can_be_too_young(tmp_path: Path) ->
     assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("left", "right"), [("abc", "abd"), ("2", "3"), ("abc", "2")])
 def test_rows_whose_numbers_are_written_otherwise_are_not_counted_beside_a_difference(
     tmp_path: Path, left: str, right: str
@@ -163,6 +167,7 @@ def test_rows_whose_numbers_are_written_otherwise_are_not_counted_beside_a_diffe
     assert [note for note in finding.notes if "1 row" in note and "--type v=text" in note]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")], ids=str)
 def test_a_tolerance_of_time_holds_beside_an_unreadable_cell(tmp_path: Path, kind: pa.DataType) -> None:
     times = pa.array([datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)], kind)
@@ -181,6 +186,7 @@ def test_a_tolerance_holds_for_decimals_whose_types_have_no_common_one(
     assert compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=1.0)}).finding.rows.changed == changed_rows
 
 
+@pytest.mark.quick
 def test_a_tolerance_for_decimals_of_more_digits_than_a_type_has_is_rejected_by_name(tmp_path: Path) -> None:
     sides = decimals(38, 20, "5." + "5" * 20), decimals(38, 0, "9e30")
 
@@ -198,6 +204,7 @@ def test_an_unreadable_key_changes_no_other_key(tmp_path: Path) -> None:
     assert (finding.rows.missing, finding.rows.extra) == (1, 1)
 
 
+@pytest.mark.quick
 def test_a_tolerance_for_numbers_that_no_type_holds_is_rejected_by_name(tmp_path: Path) -> None:
     long = "1" + "0" * 60
 
@@ -255,6 +262,7 @@ def test_a_time_that_does_not_exist_is_none(tmp_path: Path, cell: str, moment: d
     assert (finding.verdict, len(finding.notes)) == (Verdict.DIVERGED, 1)
 
 
+@pytest.mark.quick
 def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:
     report = compare(tmp_path, ["0.30000000000000004"], doubles(0.3))
 

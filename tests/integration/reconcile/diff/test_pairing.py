@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_a_further_row_before_the_others_is_one_extra_row(tmp_path: Path) -> Non
     assert rows_of(tmp_path, left, right) == Rows(compared=4, extra=1)
 
 
+@pytest.mark.quick
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4))))
 def test_no_other_pairs_are_more(near: set[tuple[int, int]]) -> None:

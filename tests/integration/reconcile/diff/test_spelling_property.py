@@ -62,6 +62,7 @@ def test_a_row_of_words_makes_no_number_equal_or_different(
     assert WORDS[compare(tmp_path, with_word).verdict] == (as_texts if as_texts == as_numbers else "refused")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("right", "missing", "note"),
     [

@@ -158,6 +158,7 @@ def test_two_versions_of_one_table_compare(versions: str) -> None:
     assert (kinds(tables)[0], now.finding.verdict) == (("b", "amount", "missing"), Verdict.CONSISTENT)
 
 
+@pytest.mark.quick
 def test_a_version_that_is_not_there_or_was_vacuumed_is_said(versions: str) -> None:
     with pytest.raises(DefinitionError, match="expected a version up to 1, got 99999999999"):
         compare_tables(DiffRequest(expected=f"{versions}@v99999999999", actual=versions, key=("day", "shop")))
@@ -166,6 +167,7 @@ def test_a_version_that_is_not_there_or_was_vacuumed_is_said(versions: str) -> N
         compare_tables(DiffRequest(expected=f"{versions}@v0", actual=versions, key=("day", "shop")))
 
 
+@pytest.mark.quick
 def test_damaged_log_of_a_table_named_from_here_is_said(versions: str) -> None:
     Path(versions, "_delta_log", f"{1:020}.json").write_text("")
 

@@ -45,6 +45,7 @@ CSV_PAIRS: Mapping[str, tuple[str, str, Verdict]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", CSV_PAIRS)
 def test_csv_is_compared_as_it_is_written(tmp_path: Path, case: str) -> None:
     left, right, expected = CSV_PAIRS[case]
@@ -68,6 +69,7 @@ def test_intervals_are_told_apart_by_their_parts(tmp_path: Path) -> None:
     assert compare(sides[0], sides[1]).finding.rows.changed == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["__part", "__of", "__copy", "__ROW", "__diff", "__e0"])
 def test_a_column_with_a_name_of_the_comparisons_own_is_refused(tmp_path: Path, name: str) -> None:
     sides = [text(tmp_path / f"{n}.csv", f"k,{name}\n1,{n}\n") for n in (1, 2)]
@@ -98,12 +100,14 @@ def test_a_tolerance_holds_for_every_whole_number(
     assert compare(sides[0], sides[1], v=Tolerance(absolute=tolerance)).finding.rows.changed == changed_rows
 
 
+@pytest.mark.quick
 def test_a_relative_tolerance_holds_for_unsigned_numbers(tmp_path: Path) -> None:
     sides = [query(tmp_path / f"{value}.parquet", f"SELECT 1 k, {value}::UTINYINT v") for value in (200, 201)]
 
     assert compare(sides[0], sides[1], v=Tolerance(relative=0.01)).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("integer", "part", "message"),
     [
@@ -128,6 +132,7 @@ def test_files_of_one_table_whose_types_fit_one_another_are_read(tmp_path: Path)
     assert compare(tmp_path / "u", tmp_path / "u").finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_files_of_one_table_whose_columns_differ_in_case_alone_are_refused(tmp_path: Path, ending: str) -> None:
     query(tmp_path / "t" / f"a.{ending}", "SELECT 1 k, 7 v")
@@ -137,6 +142,7 @@ def test_files_of_one_table_whose_columns_differ_in_case_alone_are_refused(tmp_p
         compare(tmp_path / "t", tmp_path / "t")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("body", [b"", b"no Parquet", b"PAR1" * 4])
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, body: bytes) -> None:
     query(tmp_path / "t" / "a.parquet", "SELECT 1 k, 1 v")
@@ -156,6 +162,7 @@ def test_a_file_is_read_by_its_name_though_that_is_a_pattern_too(tmp_path: Path,
     assert compare(pattern_file, other).finding.rows == Rows(compared=1)
 
 
+@pytest.mark.quick
 def test_a_folder_is_read_whole_whatever_signs_and_case_its_names_have(tmp_path: Path) -> None:
     for n, name in enumerate(("a.parquet", "a[1].parquet", "B.PARQUET", "c*.Parquet")):
         query(tmp_path / "t[1]" / name, f"SELECT {n} k, {n} v")
@@ -175,6 +182,7 @@ def test_a_rare_kind_is_listed_beside_one_of_many_columns(tmp_path: Path) -> Non
     assert (len(kinds), kinds.count("missing")) == (500, 12)
 
 
+@pytest.mark.quick
 def test_infinite_times_are_shown(tmp_path: Path) -> None:
     values = ("infinity", "-infinity")
     sides = [query(tmp_path / f"{value}.parquet", f"SELECT 1 k, TIMESTAMP '{value}' v") for value in values]

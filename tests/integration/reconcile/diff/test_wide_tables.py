@@ -77,6 +77,7 @@ def test_no_query_filters_an_aggregate_for_each_column(tmp_path: Path) -> None:
     assert 10 < max(query.count("count(CASE WHEN") for query in executed) < COLUMNS
 
 
+@pytest.mark.quick
 def test_no_query_of_csv_filters_an_aggregate_for_each_column(queries_of_csv: list[str]) -> None:
     assert max(query.count("FILTER (") for query in queries_of_csv) < 4
 

@@ -121,6 +121,7 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
     assert "a disk was full" in (settings.reports_dir / str(result.run.page)).read_text(encoding="utf-8")
 
 
+@pytest.mark.quick
 def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
 
@@ -143,6 +144,7 @@ def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
     assert "; and 2 more). 1 closed window may miss" in text
 
 
+@pytest.mark.quick
 def test_where_every_closed_window_is_lost_there_is_no_verdict(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=micros(-9), windows_to=micros(99)))
 
@@ -205,6 +207,7 @@ def test_window_whose_records_went_before_the_version_began_is_not_compared(sett
     assert (result.finding.windows.compared, result.finding.windows.incomplete_because) == (3, {"unread": 2})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("hour", "state"), [(1, "closed"), (2, "incomplete(lost)"), (3, "incomplete(lost)")])
 def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: int, state: str) -> None:
     lake = lake_of([Sale(hour=h) for h in range(5)])
@@ -220,6 +223,7 @@ def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: i
     assert all("topic sales, partition 0: offsets 40 to 59" in text for text in explanation.lost)
 
 
+@pytest.mark.quick
 def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_sides_equal(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,6 +75,7 @@ def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(
     assert run_reconciliation(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("word", "part"),
     [

@@ -135,6 +135,7 @@ def codes(result: Report) -> set[str]:
     return {breach.code for breach in result.finding.seal.breaches}
 
 
+@pytest.mark.quick("another legacy SQL")
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.id)
 def test_a_broken_seal_is_not_comparable(settings: Settings, breakage: Breakage) -> None:
     write(settings, breakage.spoil(lake_of(SALES)))
@@ -158,6 +159,7 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
     assert all("`cutover stream sales --drain`, then `cutover batch sales`" in text for text in messages)
 
 
+@pytest.mark.quick
 def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
@@ -181,6 +183,7 @@ def test_a_cut_without_a_batch_run_is_not_comparable(settings: Settings) -> None
     assert codes(reconcile(PipelineLake(settings, PIPELINE), epoch=1)) == {"no_batch"}
 
 
+@pytest.mark.quick
 def test_an_epoch_log_that_went_back_is_not_comparable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
@@ -207,6 +210,7 @@ def test_windows_computed_under_another_lateness_are_compared(settings: Settings
     assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.quick
 def test_a_changed_truth_has_tables_of_its_own(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     other = replace(PIPELINE, measures={**PIPELINE.measures, "more": Sum("desk")})
@@ -233,6 +237,7 @@ def test_a_missing_file_is_named(settings: Settings, side: str) -> None:
     assert file.name in str(result.finding.seal.breaches[0].file)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("side", ["stream", "batch"])
 @pytest.mark.parametrize("damage", ["half", "garbled", "empty"])
 def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str) -> None:
@@ -250,6 +255,7 @@ def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str
     assert file.name in result.finding.seal.breaches[0].message
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.id)
 def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, damage: Damage) -> None:
     log = Path(write(settings, lake_of(SALES)))

@@ -111,6 +111,7 @@ def test_nothing_is_said_without_an_open_window(settings: Settings) -> None:
     assert describe_open(open_answers) == "Of windows open at the cut nothing is known. No window is open at the cut."
 
 
+@pytest.mark.quick
 def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
     write(settings, without_open_windows(lake))
@@ -124,6 +125,7 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     assert "the log starts at 11" in str(open_answers.unknown)
 
 
+@pytest.mark.quick
 def test_windows_beyond_what_is_read_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutover.reconcile.early.open_windows.MOST_RECORDS", 2)
 
@@ -147,6 +149,7 @@ def pane(hour: int, amount: int, *, epoch: int, order: int, kind: str = "early")
     return {"_kind": "pane", "_epoch": epoch, "_class": kind, "_record": about, **place, **states, **means}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("way", list(Accumulation))
 def test_of_panes_the_newest_is_shown_and_may_lag(settings: Settings, way: Accumulation) -> None:
     pipeline = replace(PIPELINE, trigger=AtWatermark(early=Every("1 minute")), accumulation=way)

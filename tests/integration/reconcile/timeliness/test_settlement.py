@@ -311,6 +311,7 @@ def test_the_last_age_is_the_greatest_that_ten_windows_have_reached(settings: Se
     assert (known_points[-1].minutes, known_points[-1].within.of) == ((CLOSED_UNTIL - FEW) * 60, FEW)
 
 
+@pytest.mark.quick
 def test_sessions_are_counted_from_their_closing_on(settings: Settings) -> None:
     visits = replace(
         PIPELINE,

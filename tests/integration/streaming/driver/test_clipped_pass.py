@@ -41,6 +41,7 @@ def pass_result(spark: "SparkSession") -> tuple[pa.Table, dict[int, int]]:
     return rows, aggregate.newest_events(one_pass)
 
 
+@pytest.mark.quick
 def test_offsets_from_the_end_on_and_partitions_that_the_epoch_does_not_name_are_left_out(
     pass_result: tuple[pa.Table, dict[int, int]],
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
+from cutover.cli import definitions
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
@@ -19,7 +20,6 @@ from cutover.lake.tables import delta
 from cutover.output import console
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
-from cutover.reconcile.cli import gate
 from cutover.reconcile.cli.recorded import cost
 from cutover.reconcile.cost.measure import measure_costs
 from cutover.reconcile.report import files, page
@@ -130,6 +130,7 @@ def test_records_of_the_past_are_in_no_delay(quick: Settings, topic: str) -> Non
     assert path_costs.streaming.core_seconds is not None
 
 
+@pytest.mark.quick
 def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,7 +147,7 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     console.wrap_command(cost.cost)(pipeline.name)
     output = capsys.readouterr().out
 
-    monkeypatch.setattr(gate, "load_settings", lambda: quick)
+    monkeypatch.setattr(definitions, "load_settings", lambda: quick)
     main(["gate", pipeline.name, "show"])
     shown_at_gate = capsys.readouterr().out
 

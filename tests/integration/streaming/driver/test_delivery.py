@@ -36,6 +36,7 @@ class Case:
     limit: int = 200_000  # partial rows beyond which the epoch is written by Spark
 
 
+@pytest.mark.quick("at_most_once-200000")
 @pytest.mark.parametrize(
     "case",
     [

@@ -43,6 +43,7 @@ def edit_ids(lake: PipelineLake, edit: Callable[[Ids], Ids]) -> None:
     replace_rows(version.uri, pa.Table.from_pylist(ids, schema=schema), kind="ids")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("edit", "text"),
     [

@@ -57,6 +57,7 @@ def read_up_to_pin(quick: Settings, topic: str) -> tuple[Settings, Pipeline, Ver
     return settings, pipeline, version
 
 
+@pytest.mark.quick
 def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: str) -> None:
     settings, pipeline, version = read_up_to_pin(quick, topic)
     clock = SystemClock()

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from cutover.definition import Lateness
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
@@ -29,6 +31,7 @@ class HandClock:
         return self.seconds
 
 
+@pytest.mark.quick
 def test_partition_with_nothing_unread_leaves_the_watermark_after_its_idle_time(
     quick: Settings, topic: str, start: Start
 ) -> None:

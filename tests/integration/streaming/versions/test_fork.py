@@ -129,6 +129,7 @@ def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings
     assert savepoints.list_savepoints(settings, current(lake)) == ()
 
 
+@pytest.mark.quick
 def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
     stream: tuple[Settings, Pipeline],
 ) -> None:
@@ -157,6 +158,7 @@ def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline
     assert rig.count_by_cell(lake) == rig.expect_cells([*EARLY, *LATER])
 
 
+@pytest.mark.quick
 def test_commands_keep_list_go_back_and_release(
     stream: tuple[Settings, Pipeline],
     monkeypatch: pytest.MonkeyPatch,

@@ -69,6 +69,7 @@ def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick
     assert serving.number == 0
 
 
+@pytest.mark.quick
 def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,6 +219,7 @@ def assert_compared(lake: PipelineLake) -> None:
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
+@pytest.mark.quick
 def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     lake = PipelineLake(quick, pipeline)
