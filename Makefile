@@ -51,7 +51,7 @@ test: setup ## run linters, mypy and all tests in parallel, the longest first
 	$(PYTEST) $(XDIST) $(wildcard $(addprefix tests/,$(KINDS))); tests=$$?; \
 	wait $$types && exit $$tests
 
-test-long: setup ## run the long tests (tests/support/suite/tiers.py): half an hour
+test-long: setup ## run the tests of slow kinds that `make test` leaves out: about half an hour
 	@$(PYTEST) $(XDIST) -m long $(wildcard $(addprefix tests/,$(filter-out faults,$(KINDS))))
 
 test-unit: setup ## test pure functions
@@ -61,7 +61,7 @@ test-spec: setup ## test tables of input and expected results, on every path
 	@$(PYTEST) tests/spec
 
 test-property: setup ## compare reference, batch and stream on generated logs
-	@$(PYTEST) tests/property
+	@$(PYTEST) -m '' tests/property
 
 report-size: setup ## measure the largest possible report; writes into docs/report.md
 	@.venv/bin/python -m tests.support.pages.report_size docs/report.md
@@ -70,7 +70,7 @@ report-pictures: setup ## take the screenshots of reports again, for the docs an
 	@.venv/bin/python -m tests.support.pages.pictures
 
 test-nightly: setup ## test-property with 200 logs and 60 runs of driver actions, generated with SEED=... (about an hour)
-	CUTOVER_TEST_COMPILED=1 $(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
+	CUTOVER_TEST_COMPILED=1 $(PYTEST) -m '' tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
 alert-rules: setup ## generate infra/alerts/, the tables of alerts in docs/ and the heads of runbooks from the list of alerts
 	@.venv/bin/python -m cutover.reconcile.watch.alerts.generated
@@ -87,11 +87,11 @@ diff-cases: build/bench/datacompy ## compare pairs of tables with four tools tha
 test-dags: setup ## test the DAGs and their tasks
 	@$(PYTEST) tests/dags
 
-test-integration: setup ## test with real Kafka, Spark and Delta
-	@$(PYTEST) tests/integration
+test-integration: setup ## test with real Kafka, Spark and Delta, the long tests too
+	@$(PYTEST) -m '' tests/integration
 
 test-e2e: setup ## test whole chains, in which processes are killed
-	@$(PYTEST) tests/e2e
+	@$(PYTEST) -m '' tests/e2e
 
 test-faults: setup ## run the quick fault tests
 	@$(PYTEST) tests/faults

@@ -42,7 +42,7 @@ def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) ->
     note_setting(setting, "reference", "streaming")
 
 
-@pytest.mark.quick
+@pytest.mark.quick("viewing-sessions-None")
 @pytest.mark.parametrize(("example", "case"), EXAMPLES, ids=lambda example: getattr(example, "stem", example))
 def test_stream_gives_the_examples_of_the_documentation(installed: Settings, example: Path, case: int | None) -> None:
     setting = parse_file(example, case=case).setting

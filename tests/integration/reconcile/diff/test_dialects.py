@@ -392,6 +392,7 @@ def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
         (b"\xd0\xcf\x11\xe0\xa1", "Excel"),
         (b"PAR1\x15\x04\x00", "Parquet"),
     ],
+    ids=["gzip", "zstd", "zip", "old Excel", "Parquet"],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_a_file_that_is_no_csv_is_named_as_what_it_is(tmp_path: Path, content: bytes, kind: str, encoding: str) -> None:
