@@ -82,7 +82,7 @@ def make_draft(
         checks.require_windows(pipeline.window, [0], pipeline.name)
     requested = tuple(windows)
     try:
-        with open_run(lake, epoch, requested or None, clock, patience=0) as work:
+        with open_run(lake, epoch, requested or None, clock, confirmed=True, patience=0) as work:
             checks.reject_before_scan(work, requested)
             return _compute_draft(work, requested, clock, probe)
     except OtherSettings:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+from deltalake import DeltaTable
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -269,10 +270,13 @@ def _reject_lost_rows(work: RunContext) -> None:
     Raises:
         DefinitionError: Names the rows before and after; nothing was published.
     """
-    team_sql, uri = work.pipeline.batch, work.lake.batch_uri()
-    if isinstance(team_sql, SameDefinition) or team_sql.may_remove_rows or work.is_confirmed or not delta.exists(uri):
+    team_sql = work.pipeline.batch
+    if isinstance(team_sql, SameDefinition) or team_sql.may_remove_rows or work.is_confirmed:
         return
-    delta.relation(work.connection, "published", uri)
+    published = work.recorded_table if work.anew else _open_published(work)
+    if published is None:
+        return
+    delta.bind(work.connection, "published", published)
     place = ", ".join(map(identifier, ("window_start", *work.pipeline.key)))
     query = f"""WITH before AS (
             SELECT {place} FROM published WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})
@@ -289,8 +293,16 @@ def _reject_lost_rows(work: RunContext) -> None:
         losses.append(f"{count_noun(windows, 'window')} would have no row, the first at {format_micros(first)}")
     msg = f"SQL `{team_sql.file}` of `{work.pipeline.name}`: expected rows like those that the batch table has for the "
     msg += f"windows computed ({before:,}), got {count_noun(after, 'row')}: {'; '.join(losses)}."
-    hint = f"nothing was published. `cutover batch {work.pipeline.name} --confirm` publishes it once; for a query that "
-    raise DefinitionError(msg + f"\nHint: {hint}may always do so: `Sql(..., may_remove_rows=True)` in the definition.")
+    hint = (
+        f"nothing was published. `cutover batch {work.pipeline.name} --confirm` (for a range with `--from` and `--to`) "
+    )
+    hint += "publishes it once; for a query that may always do so: `Sql(..., may_remove_rows=True)` in the definition."
+    raise DefinitionError(msg + "\nHint: " + hint)
+
+
+def _open_published(work: RunContext) -> DeltaTable | None:
+    uri = work.lake.batch_uri()
+    return delta.open_table(uri) if delta.exists(uri) else None
 
 
 def _query_scanned_rows(work: RunContext) -> str:

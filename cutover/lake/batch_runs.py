@@ -164,8 +164,16 @@ def read_next_run_sequence(lake: PipelineLake) -> int:
         LakeError: The index cannot be read.
     """
     uri = lake.batch_uri("batch_index")
-    newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
-    return len(read_recorded_runs(lake)) if newest is None else newest + 1
+    if not delta.exists(uri):
+        return 0
+    newest = delta.transaction(delta.open_table(uri), SEQUENCE)
+    try:
+        runs = read_recorded_runs(lake)
+    except LakeError:
+        if newest is None:
+            raise
+        return newest + 1
+    return max(len(runs) - 1, -1 if newest is None else newest, *(run.sequence for run in runs)) + 1
 
 
 def check_sequence(index: DeltaTable, runs: Sequence[BatchRun]) -> None:

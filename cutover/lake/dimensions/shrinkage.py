@@ -16,6 +16,9 @@ from cutover.lake.tables import delta
 from cutover.quoting import identifier
 
 CURRENT = "current_rows"
+LEAST_LOST = 0.01
+"""Share of the rows from which on lost values of one column count, unless it loses all."""
+
 MOST_LOST = 0.5
 """A new version may lack less than this share of rows, keys, or values of a column without a confirmation."""
 
@@ -101,8 +104,12 @@ def _list_losses(connection: duckdb.DuckDBPyConnection, current_rows: int, rows:
 def _find_gradual_loss(table: DeltaTable, rows: int) -> Iterator[str]:
     """Yield the loss of rows since the largest of the latest versions; none is older than a confirmed one."""
     largest_rows = largest_version = 0
-    for entry in islice(delta.list_commits(table), VERSIONS):
-        entry_rows = int(entry.get(ROWS, 0))
+    newer_rows = rows
+    for entry in islice((entry for entry in delta.list_commits(table) if ROWS in entry), VERSIONS):
+        entry_rows = int(entry[ROWS])
+        if largest_rows and _is_mostly_lost(entry_rows, newer_rows):
+            break  # the newer version was confirmed, or it would not be there
+        newer_rows = entry_rows
         if entry_rows > largest_rows:
             largest_rows, largest_version = entry_rows, int(entry["version"])
         if CONFIRMED in entry:
@@ -144,5 +151,6 @@ def _find_lost_values(connection: duckdb.DuckDBPyConnection, relation: str, colu
     rows, *new_counts = connection.execute(f"SELECT {counts} FROM {identifier(relation)}").fetchall()[0]  # noqa: S608
     share = rows / current_rows if _is_mostly_lost(current_rows, rows) else 1  # of the rows: their loss is named
     for column, before, after in zip(columns, old_counts, new_counts, strict=True):
-        if _is_mostly_lost(before * share, after):
+        is_common = before - after >= LEAST_LOST * current_rows  # few cells of a sparse column may change
+        if _is_mostly_lost(before * share, after) and (is_common or not after):
             yield f"column `{column}` had {count_noun(before, 'value')} and has {after:,}"

@@ -244,14 +244,15 @@ def bind(
 
     Raises:
         FileDamagedError: A file does not exist, or does not hold the bytes that were committed.
-        TableLogError: The first file has a column that the table's schema lacks.
+        TableLogError: The first file that Cutover wrote has a column that the table's schema lacks.
     """
     schema = read_schema(table)
     root = local_root(table)
     listed_actions = [action for action in _list_actions(table, kinds) if paths is None or action[1]["path"] in paths]
     check_listed_files(table, [action for _, action in listed_actions])
-    if listed_actions:
-        _check_columns(connection, table, schema, str(listed_actions[0][1]["path"]))
+    own_path = next((str(action["path"]) for _, action in listed_actions if checksums.parse_name(action["path"])), None)
+    if own_path is not None:
+        _check_columns(connection, table, schema, own_path)
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed_actions)
     else:
@@ -295,7 +296,9 @@ def _check_columns(connection: duckdb.DuckDBPyConnection, table: DeltaTable, sch
             file_schema = read_file_schema(connection, str(file_path(root, {"path": path})))
     undeclared = set(list_column_names(file_schema)) - set(list_column_names(schema))
     if undeclared:
-        raise TableLogError(table.table_uri, f"a schema without `{min(undeclared)}`, a column of file `{path}`")
+        raise TableLogError(
+            str(root or table.table_uri), f"a schema without `{min(undeclared)}`, a column of file `{path}`"
+        )
 
 
 def describe_contents(table: DeltaTable, path: str) -> str:

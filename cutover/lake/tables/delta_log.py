@@ -21,7 +21,7 @@ _ATTEMPTS = 3  # to read a folder that changes meanwhile
 _DIGITS = 20
 _NO_FILE = -1  # bytes of an entry that is no file
 
-DIGEST = "cutover.actions"
+DIGEST = "cutover.commit"
 """Key in the metadata of a commit: digest of its actions and transactions, see `digest`."""
 
 _ACTIONS = frozenset(

@@ -60,9 +60,9 @@ def read_file_schema(connection: duckdb.DuckDBPyConnection, file: str) -> pa.Sch
 
 
 def list_column_names(fields: Iterable["pa.Field[pa.DataType]"], prefix: str = "") -> Iterator[str]:
-    """Yield the names of columns and of the fields of their structs: `_positions`, `_positions.offset`."""
+    """Yield the names of columns and of the fields of their structs, in lower case, as `_positions.offset`."""
     for field in fields:
-        yield prefix + field.name
+        yield (prefix + field.name).lower()
         kind = field.type
         while pa.types.is_list(kind):
             kind = kind.value_type

@@ -34,6 +34,9 @@ from cutover.records.sending.transmit import ProgressCallback, find_delivered, p
 from cutover.settings import Settings
 
 EXAMPLES = 10  # of malformed records in a summary
+FEW_RECORDS = 10
+"""Fewer new records of a file that has grown are sent although all of them are malformed."""
+
 FIRST_RECORDS = 1_000
 """So many first records, or all of a shorter file, are not sent without a confirmation if each would be malformed."""
 
@@ -157,7 +160,7 @@ class FileTransfer:
             history, resumed = self._find_sent(existing, sha256)
             malformed = self.spool.summarize_malformed(EXAMPLES)
             if resumed is None or resumed.read < self.content.records:
-                self._reject_malformed(malformed)
+                self._reject_malformed(malformed, is_grown=self.spool.count < read)
             target = prepare_topic(self.client, self.topic, self.request.partitions, existing, self.spool, self.clock)
         count = self.spool.count
         self.progress.on_total(count)
@@ -200,8 +203,10 @@ class FileTransfer:
             )
             raise DefinitionError(msg)
 
-    def _reject_malformed(self, malformed: MalformedSummary) -> None:
+    def _reject_malformed(self, malformed: MalformedSummary, *, is_grown: bool) -> None:
         """Reject records whose first ones are all malformed: a log cannot take them back.
+
+        A few records at the end of a file that has grown may all be malformed.
 
         Raises:
             DefinitionError: They are, and sending them was not confirmed.
@@ -209,12 +214,12 @@ class FileTransfer:
         if self.request.confirm or not malformed.records:
             return
         count, leading = self.spool.count, self.spool.count_leading_malformed()
-        if leading < min(count, FIRST_RECORDS):
+        if leading < min(count, FIRST_RECORDS) or (is_grown and count < FEW_RECORDS):
             return
         records = count_noun(count, "record")
         if leading < count:
             records = f"the first {leading:,} of {records}"
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in malformed.reasons.items())
+        reasons = " or ".join(malformed.reasons)
         msg = (
             f"{self.request.file}: expected well-formed records for topic `{self.topic}`, but each of {records} "
             f"would be malformed ({reasons}), such as {malformed.examples[0]}."

@@ -170,3 +170,15 @@ def test_sql_may_leave_out_a_few_rows(team: Lab) -> None:
     write(team, QUERY.format(where="WHERE carrier < 'C'"))
 
     assert recompute_windows(team.lake) is not None
+
+
+def test_anew_does_not_read_a_batch_table_that_lacks_a_file(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (0, 20, "BB", 5))
+    team.commit_epoch(watermark=HOUR)
+    recompute_windows(team.lake)
+    next(Path(team.lake.batch_uri()).rglob("*.parquet")).unlink()
+
+    batch_run = recompute_windows(team.lake, anew=True)
+
+    assert batch_run is not None
+    assert team.table(batch_run, "carrier") == [(0, "AA"), (0, "BB")]

@@ -177,7 +177,7 @@ def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed
     record = Path(draft_folder(computed.lake, draft.draft.repair_id)) / RECORD
     record.write_text('{"of": "another release"}', encoding="utf-8")
 
-    with pytest.raises(LakeError, match="make it anew with `--window`"):
+    with pytest.raises(LakeError, match="make a new draft with `--window`"):
         publish_draft(computed.lake, None, clock=CLOCK)
     make_draft(computed.lake, window(0), clock=CLOCK)
     publish_draft(computed.lake, None, clock=CLOCK)
@@ -198,7 +198,7 @@ def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> No
 
     states = {str(row["id"]): row["state"] for row in list_repairs(lake)}
     assert states == {repair_run.run_id: "published", drafts[0]: "draft", drafts[1]: "unreadable"}
-    with pytest.raises(LakeError, match="put it away with `--undo --id`"):
+    with pytest.raises(LakeError, match="discard this one with `--undo --id`"):
         publish_draft(lake, None, clock=CLOCK)
     assert publish_draft(lake, repair_run.run_id, clock=CLOCK) == (repair_run, True)
     assert undo_repair(lake, drafts[1], clock=CLOCK) == (None, drafts[1], False)
@@ -232,7 +232,7 @@ def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_bac
     back, _, _ = undo_repair(lake, None, clock=CLOCK)
     assert back is not None
 
-    with pytest.raises(LakeError, match=rf"it was taken back at {re.escape(back.finished)}. Nothing was published"):
+    with pytest.raises(LakeError, match=rf"it was undone at {re.escape(back.finished)}. Nothing was published"):
         publish_draft(lake, repair_run.run_id, clock=CLOCK)
     draft = make_draft(lake, window(0), clock=CLOCK)
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.tables import delta
+from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import make_arrow_schema
 
 SCHEMA = make_arrow_schema({"kind": pa.string(), "n": pa.int64(), "at": pa.timestamp("us", "UTC")})
@@ -137,7 +137,7 @@ def test_a_changed_name_in_the_schema_of_the_log_is_reported(tmp_path: Path, nam
     schema = make_arrow_schema({"n": pa.int64(), "positions": pa.list_(position)})
     delta.ensure(uri, schema)
     rows = [{"n": 1, "positions": [{"partition": 0, "offset": 7}]}]
-    write_deltalake(uri, pa.Table.from_pylist(rows, schema=schema), mode="append")
+    commits.append(delta.open_table(uri), pa.Table.from_pylist(rows, schema=schema))
     first = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
     entry = first.read_text(encoding="utf-8")
     changed = entry.replace(f'\\"name\\":\\"{name}\\"', f'\\"name\\":\\"{name[:-1]}~\\"')

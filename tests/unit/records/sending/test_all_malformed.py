@@ -62,7 +62,7 @@ def test_a_file_whose_first_records_are_malformed_is_rejected_until_confirmed(
         send(*cells)
 
     assert caught.value.exit_code == 2
-    for fact in (part, f"{cells.count('x'):,} type", "line 2, column `i`", 'got "x"', "`--confirm`"):
+    for fact in (part, "(type)", "line 2, column `i`", 'got "x"', "`--confirm`"):
         assert fact in str(caught.value)
     assert send(*cells, confirm=True).malformed == cells.count("x")
 
@@ -75,9 +75,9 @@ def test_a_file_with_a_well_formed_record_among_the_first_is_sent(send: Send, ce
 def test_malformed_records_at_the_end_of_a_file_that_has_grown_are_rejected(send: Send) -> None:
     send("1", "2")
 
-    with pytest.raises(DefinitionError, match="each of 2 records would be malformed"):
-        send("1", "2", "x", "y")
-    assert send("1", "2", "x", "y", "3").records == 3
+    with pytest.raises(DefinitionError, match="each of 10 records would be malformed"):
+        send("1", "2", *"x" * 10)
+    assert send("1", "2", "x", "y").records == 2
 
 
 def test_an_interrupted_run_is_resumed_although_its_remaining_records_are_malformed(
