@@ -147,6 +147,15 @@ def test_a_file_with_few_changes_is_a_new_version(settings: Settings, csv: Path)
     assert load_dimension(settings, "ads", csv, key=["ad"]).rows == 7
 
 
+def test_a_sparse_column_may_lose_one_of_its_few_values(settings: Settings, csv: Path) -> None:
+    keys = "".join(f"{n},\n" for n in range(2, 400))
+    csv.write_text(f"ad,campaign\n0,spring\n1,summer\n{keys}", encoding="utf-8")
+    load_dimension(settings, "ads", csv)
+    csv.write_text(f"ad,campaign\n0,spring\n1,\n{keys}", encoding="utf-8")
+
+    assert load_dimension(settings, "ads", csv).rows == 400
+
+
 def test_rows_that_are_lost_in_several_loads_need_a_confirmation_once(settings: Settings, csv: Path) -> None:
     def load(rows: int, *, confirm: bool = False) -> int:
         csv.write_text("ad\n" + "".join(f"{n}\n" for n in range(rows)), encoding="utf-8")

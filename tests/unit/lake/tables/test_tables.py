@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -146,6 +147,16 @@ def test_a_changed_name_in_the_schema_of_the_log_is_reported(tmp_path: Path, nam
     assert changed != entry
     with pytest.raises(delta.TableLogError, match=name), queries.open_duckdb() as connection:
         delta.relation(connection, "t", uri)
+
+
+def test_a_further_column_in_a_file_of_another_writer_is_no_damage(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    write_table(uri, ("a", 1))
+    (file,) = (tmp_path / "t").glob("*.parquet")
+    rows = pq.read_table(file)
+    pq.write_table(rows.append_column("_row-id-col-1", pa.array([7])), file)
+
+    assert read(uri) == [("a", 1)]
 
 
 def test_an_unwritable_location_is_reported(tmp_path: Path) -> None:
