@@ -1,16 +1,14 @@
-"""Records of a file: lines, compressed or not, as cells of CSV or objects of JSON lines.
+"""Text of a file of records, compressed or not, and messages about values in it.
 
-The length of a line and the decompressed size are limited, so memory use is bounded. Cells of CSV are converted to JSON
-values; messages describe the invalid ones.
+The length of a line and the decompressed size are limited, so memory use is bounded. The records of CSV are in
+`csv_files`, those of JSON in `json_files`.
 """
 
 import bz2
-import csv
 import gzip
 import io
 import json
 import lzma
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
@@ -23,12 +21,9 @@ from cutover.definition.model.times import EPOCH_FORMATS, name_rejected_time
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 from cutover.output.cells import visible
-from cutover.records.parsing import limits
 from cutover.records.reference.parse import parse_object
 from cutover.records.reference.values import BeyondLimitsError, JsonNumber, JsonObject
 
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-BOOLEANS = {"true": True, "false": False, "t": True, "f": False}
 MAX_SHOWN = 40  # characters of a value in a message
 MAX_NAME_SHOWN = 63
 
@@ -43,6 +38,9 @@ MAX_EXPANSION = 200
 FREE_EXPANSION = 64 * 1024 * 1024
 """Decompressed bytes up to which the ratio is not checked."""
 
+BLOCK = 1 << 20
+"""Bytes that are read at once where lines do not matter."""
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSED_SUFFIXES = frozenset({".gz", ".zst", ".bz2", ".xz"})
 
@@ -55,30 +53,11 @@ _NOT_TEXT = {
     b"7z\xbc\xaf": "a 7z archive",
 }
 _MAGIC_BYTES = 6
+_READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
-SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".ndjson"})
-OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".geojson"})
+CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 _ONE_PER_LINE = "`jq -c '.[]' FILE` writes the objects of an array one per line; `jq -c . FILE` those of other JSON."
-
-
-def convert_cell(cell: str, kind: str, time_format: str) -> JsonValue:
-    """Convert a cell to the JSON value that is sent for a column of this type.
-
-    Args:
-        cell: Text of the cell; an empty one is null.
-        kind: Type of the column in the schema.
-        time_format: Format of timestamps in the definition.
-
-    Returns:
-        The JSON value; a string if the cell is not a valid literal of the type, which the parser then rejects.
-    """
-    if not cell:
-        return None
-    if kind in {"string", "date"} or (kind == "timestamp" and time_format not in EPOCH_FORMATS):
-        return cell
-    if kind == "boolean":
-        return BOOLEANS.get(cell.lower(), cell)
-    return JsonNumber(cell) if len(cell) <= limits.MAX_NUMBER and NUMBER.fullmatch(cell) else cell
 
 
 def encode_value(value: JsonValue) -> str:
@@ -148,16 +127,34 @@ def read_file_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     number = total = 0
     try:
-        unpack = _find_unpacker(path)
-        max_total = None if unpack is None else FREE_EXPANSION + MAX_EXPANSION * path.stat().st_size
+        unpack, max_total = _find_reader(path)
         with path.open("rb") if unpack is None else unpack(path) as stream:
             while line := stream.readline(MAX_LINE + 1):
                 number += 1
                 total += len(line)
                 _check_size(path, number, len(line), total, max_total)
                 yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except _READ_ERRORS as error:
         msg = f"{path}, line {number + 1}: expected a readable file, got: {error}."
+        raise DefinitionError(msg) from error
+
+
+def read_file_blocks(path: Path) -> Iterator[bytes]:
+    """Yield a file in pieces, without a byte order mark; lines may have any length.
+
+    Raises:
+        DefinitionError: As `read_file_lines`.
+    """
+    total = 0
+    try:
+        unpack, max_total = _find_reader(path)
+        with path.open("rb") if unpack is None else unpack(path) as stream:
+            while block := stream.read(BLOCK):
+                yield block if total else block.removeprefix(BYTE_ORDER_MARK)
+                total += len(block)
+                _check_size(path, 1, 0, total, max_total)
+    except _READ_ERRORS as error:
+        msg = f"{path}: expected a readable file, got: {error}."
         raise DefinitionError(msg) from error
 
 
@@ -174,6 +171,12 @@ def reject_line(path: Path, line: int, expected: str, *, hint: str = "") -> NoRe
 def list_suffixes(path: Path) -> list[str]:
     """List the suffixes of a file's name in lower case, without those of compression."""
     return [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSED_SUFFIXES]
+
+
+def _find_reader(path: Path) -> tuple[Callable[[Path], BinaryIO] | None, int | None]:
+    """Find the decompressor of a file, and the largest size that it may have decompressed; None: not compressed."""
+    unpack = _find_unpacker(path)
+    return unpack, None if unpack is None else FREE_EXPANSION + MAX_EXPANSION * path.stat().st_size
 
 
 def _find_unpacker(path: Path) -> Callable[[Path], BinaryIO] | None:
@@ -234,43 +237,9 @@ def _check_size(path: Path, number: int, length: int, total: int, max_total: int
 def is_json(path: Path) -> bool:
     """Return whether a file contains JSON, judging by its name or else by its first character."""
     suffixes = list_suffixes(path)
-    if suffixes and suffixes[-1] in SUFFIXES:
-        return suffixes[-1] != ".csv"
+    if suffixes and suffixes[-1] in JSON_SUFFIXES | CSV_SUFFIXES:
+        return suffixes[-1] in JSON_SUFFIXES
     return next((line.lstrip()[:1] in {b"{", b"["} for _, line in read_file_lines(path) if line.strip()), False)
-
-
-def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file, header first, as (number of the first line, cells); cells are not modified.
-
-    Raises:
-        DefinitionError: The file is not CSV, two columns have the same name, or the separator is not a comma. The
-            message contains the line number.
-    """
-    csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(_decode_lines(path), strict=True)
-    is_header = True
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            reject_line(path, reader.line_num, f"CSV, got: {error}")
-        if not cells:
-            continue
-        if is_header:
-            _check_header(path, cells)
-        is_header = False
-        yield line, cells
-
-
-def read_json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each nonblank line as (line number, stripped text)."""
-    for number, line in read_file_lines(path):
-        text = line.strip()
-        if text:
-            yield number, text
 
 
 def parse_line(path: Path, number: int, line: bytes) -> tuple[JsonObject, str | None]:
@@ -291,24 +260,3 @@ def parse_line(path: Path, number: int, line: bytes) -> tuple[JsonObject, str | 
         reject_line(path, number, "JSON that is not nested so deeply")
     except ValueError as error:
         reject_line(path, number, f"one JSON object, got {error}", hint=_ONE_PER_LINE)
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        reject_line(path, 1, f"unique column names, got `{format_name(min(repeated))}` twice")
-    separator = next((mark for mark in OTHER_SEPARATORS if mark in header[0]), None)
-    if len(header) == 1 and separator is not None:
-        description = f"one column `{format_name(header[0])}`, which looks separated by {OTHER_SEPARATORS[separator]}"
-        reject_line(
-            path, 1, f"cells separated by commas, got {description}", hint="convert it to commas; see docs/produce.md."
-        )
-
-
-def _decode_lines(path: Path) -> Iterator[str]:
-    for number, line in read_file_lines(path):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            hint = "`iconv -f LATIN1 -t UTF-8` converts a Latin-1 file."
-            reject_line(path, number, "UTF-8, got other bytes", hint=hint)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cutover.cli.log import init, survey_topic
+from cutover.cli.init import init, survey_topic
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
 
@@ -20,14 +20,9 @@ def settings(tmp_path: Path) -> Settings:
     ("text", "message"),
     [
         ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected unique column names, got `id` twice"),
-        (
-            "Customer,Created At\na,2026-01-01T00:00:00Z\n",
-            "omitted: `Created At`, timestamp; its name is no identifier, such as `Created_At`",
-        ),
-        (
-            "id;amount;at\n1;2;2026-01-01T00:00:00Z\n",
-            "line 1: expected cells separated by commas, got one column `id;amount;at`, .* semicolons",
-        ),
+        ("a;b,c\n", "line 1: expected one delimiter, got a header that commas and semicolons split into 2 names each"),
+        ("1,2026-01-01T00:00:00Z\n", "line 1: expected a header with names of columns, got `1`"),
+        ("Export of May\nid,at\n1,2\n", r"line 2: expected 1 cell, got 2.*\n.*tail -n \+2"),
     ],
 )
 def test_invalid_csv_source_is_rejected_with_its_reason(
@@ -46,7 +41,7 @@ def test_a_time_that_no_path_accepts_is_a_text(settings: Settings, tmp_path: Pat
     source = tmp_path / "source.csv"
     source.write_text("k,at,until\na,2026-01-01T00:00:00Z,9999-12-31T00:00:00Z\n", encoding="utf-8")
 
-    text = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+    text = init(settings, "orders", str(source)).file.read_text(encoding="utf-8")
 
     assert "until string" in text
 
@@ -65,7 +60,7 @@ def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has
     lines = (",".join(f"{day}T00:00:00Z" for day in row.split(",")) for row in rows)
     source.write_text("".join(f"{line}\n" for line in ("at,logged_at", *lines)), encoding="utf-8")
 
-    text = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+    text = init(settings, "orders", str(source)).file.read_text(encoding="utf-8")
 
     assert '"36500 days"' in text
 
@@ -73,8 +68,12 @@ def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[{"at": "2026-01-01T00:00:00Z"}]', "line 1: expected one JSON object, got an array.*\n.*jq -c"),
-        ('{\n"at": 1}', "line 1: expected one JSON object, got .*\n.*jq -c"),
+        ("[[1, 2]]", "line 1: expected one JSON object, got an array"),
+        ('{\n"at": 1,\n}', "line 3: expected JSON, got Expecting property name"),
+        (
+            '{"a": [{"x": 1}], "b": [{"x": 1}]}',
+            r"expected one array of records.*`a` \(1\), `b` \(1\).*\n.*jq -c '.a\[\]'",
+        ),
         (
             '{"before": null, "after": {"id": 1}, "op": "c", "ts_ms": 1772409600500}\n',
             "got the envelope of a change event: its row is under `after`",
@@ -95,13 +94,13 @@ def test_invalid_json_source_is_rejected_with_its_reason(
         init(settings, "orders", str(source))
 
 
-def test_a_name_that_is_no_identifier_is_excluded_with_a_suggestion(settings: Settings, tmp_path: Path) -> None:
+def test_a_column_whose_name_is_no_identifier_is_renamed(settings: Settings, tmp_path: Path) -> None:
     source = tmp_path / "source.csv"
     source.write_text("größe,at\na,2026-01-01T00:00:00Z\n", encoding="utf-8")
 
-    text = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+    text = init(settings, "orders", str(source)).file.read_text(encoding="utf-8")
 
-    assert "Left out: größe (string; its name is no identifier, such as `gr_e`)" in text
+    assert "`grosse` is the column `größe` of the file." in text
 
 
 def test_a_topic_of_many_partitions_is_read_from_each(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +112,6 @@ def test_a_topic_of_many_partitions_is_read_from_each(settings: Settings, monkey
             SimpleNamespace(offset=offset, value=b'{"at": "2026-01-01T00:00:00Z"}') for offset in range(start, end)
         ],
     )
-    monkeypatch.setattr("cutover.cli.log.LogClient", lambda _: client)
+    monkeypatch.setattr("cutover.cli.init.LogClient", lambda _: client)
 
     assert survey_topic(settings, "wide").rows == 2_000

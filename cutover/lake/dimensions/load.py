@@ -24,7 +24,8 @@ from cutover.lake.dimensions.shrinkage import CONFIRMED, ROWS, NewRows, check_re
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import map_spark_type_to_arrow, spark_type
 from cutover.quoting import identifier, literal
-from cutover.records.record_files import convert_cell, describe_invalid_value, format_name, read_csv
+from cutover.records.csv_files import convert_cell, read_csv
+from cutover.records.record_files import describe_invalid_value, format_name
 from cutover.records.reference.parse import parse_value
 from cutover.records.reference.values import InvalidValueError
 from cutover.settings import Settings

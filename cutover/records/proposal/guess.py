@@ -1,51 +1,38 @@
 """Inference of a draft definition from records: types, time columns, key and a measure, which people then correct.
 
-Types, lateness and window are inferred from all records; the key from the first records only.
+All records are read. Lateness and window are measured when the columns are known, by reading the records again.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any
 
 from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX
-from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues
+from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, Topic
+from cutover.records.csv_files import choose_marks, convert_cell, make_name, rewrite_number
+from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
+from cutover.records.proposal.names import (
+    EVENT_WORDS,
+    LOG_WORDS,
+    is_additive_name,
+    is_id_name,
+    rank_by_words,
+)
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
-from cutover.records.record_files import convert_cell, format_json_value
+from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import UnreadableError, read_field
 from cutover.records.reference.parse import parse_value
 from cutover.records.reference.values import InvalidValueError
 
 SAMPLE = 1_000
-"""Number of first records from which the key is inferred; for a topic, the newest records."""
+"""Number of newest records of a topic from which a definition is proposed."""
 
-MAX_KEYS = 100_000
-"""Maximum number of distinct keys counted; for more, even the longest proposed window, a day, would be too short."""
-
-EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
-ID_WORDS = ("id", "seq", "number", "uuid", "key")
-SPAN_WORDS = ("delay", "duration", "latency", "lag", "wait", "elapsed", "age", "took", "gap", "offset")
-"""Words for durations, whose sum has no meaning."""
-LEVEL_WORDS = (
-    "rate",
-    "ratio",
-    "share",
-    "percent",
-    "pct",
-    "temperature",
-    "price",
-    "score",
-    "speed",
-    "lat",
-    "lon",
-    "avg",
-)
-"""Words for ratios and levels, whose sum has no meaning either."""
 MAX_DISTINCT_SHARE = 0.5
+MIN_ROWS_COUNTED = 100
+"""A column that counts up by one in more records than these is a number of rows, and no measure."""
+
 NESTED = "it is nested"
 
 
@@ -57,10 +44,12 @@ class Column:
     type: str
     form: str = ""  # format of a timestamp
     nulls: int = 0
-    distinct: int = 0  # in the sample
+    distinct: int = 0  # at most MAX_DISTINCT
     time_form: str | None = None  # description of an unsupported time format
     example: str = ""
     needs_from_json: bool = False
+    is_row_number: bool = False
+    notes: tuple[str, ...] = ()  # what is not certain, or what is changed when the file is sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,44 +66,71 @@ class Guess:
     adds_up: bool  # True: sum; False: average
     rows: int
     malformed: int  # records that are malformed under any schema
-    pace: Pace
+    renamed: Mapping[str, str] = field(default_factory=dict)  # name -> text of the header
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def schema(self) -> tuple[str, ...]:
+        """Schema of the topic, a field per element."""
+        return tuple(f"{c.name} {c.type}{' NOT NULL' if c.name == self.event_time else ''}" for c in self.columns)
+
+    @property
+    def needs_from_json(self) -> bool:
+        """Return whether the strict form would reject values of a column."""
+        return any(column.needs_from_json for column in self.columns)
+
+    def make_topic(self, name: str) -> Topic:
+        """Make the topic of the draft, which has an event time."""
+        return Topic(
+            name=name,
+            schema=", ".join(self.schema),
+            event_time=str(self.event_time),
+            log_time=self.log_time,
+            time_format=self.time_format,
+            parse="from_json" if self.needs_from_json else "strict",
+        )
 
 
 @dataclass(slots=True)
 class Survey:
-    """Statistics of the records: of all records for the types, of the first ones for the key."""
+    """Statistics of all records."""
 
     is_cells: bool  # True: values are cells of CSV; False: JSON values
+    stated_format: str | None = None  # pattern of times that the user states
     columns: dict[str, ColumnValues] = field(default_factory=dict)
-    sample: list[Mapping[str, Any]] = field(default_factory=list)
-    partitions: list[int] = field(default_factory=list)  # of the sample
+    renamed: dict[str, str] = field(default_factory=dict)  # name -> text of the header
+    sample: list[tuple[Mapping[str, Any], int]] = field(default_factory=list)  # first records, and their partitions
     rows: int = 0
     malformed: int = 0
 
     def declare(self, names: Iterable[str]) -> None:
         """Add columns that may have no value in any record."""
         for name in names:
-            self.columns.setdefault(name, ColumnValues(name, self.is_cells))
+            self.columns.setdefault(name, ColumnValues(name, self.is_cells, self.stated_format))
 
     def add(self, line: int, record: Mapping[str, Any], partition: int = 0) -> None:
         """Add one record: column -> value; None or an empty cell is null."""
         self.rows += 1
         if len(self.sample) < SAMPLE:
-            self.sample.append(record)
-            self.partitions.append(partition)
+            self.sample.append((record, partition))
         for name, value in record.items():
             if name not in self.columns:
                 self.declare([name])
-            if self._is_given(value):
+            if value is not None and not (self.is_cells and value == ""):
                 self.columns[name].add(line, value)
 
-    def guess(self, rescan: Iterable[Mapping[str, Any]] | None = None) -> Guess:
-        """Infer columns with types, event time and key; omitted fields have a reason.
+    def add_cells(self, lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
+        """Add successive records of CSV, with the cells of all declared columns."""
+        self.rows += len(rows)
+        for column, cells in zip(self.columns.values(), zip(*rows, strict=True), strict=True):
+            column.add_cells(lines, cells)
 
-        Args:
-            rescan: The same records again, of one partition, since the time columns are known only after all records;
-                None: the sample contains all records.
+    def guess(self) -> Guess:
+        """Infer columns with types, event time, key and measure; omitted fields have a reason.
+
+        Lateness and window are those of the first records; `complete_guess` measures them from all records of a file.
         """
+        self._choose_marks()
         omissions = self._find_omissions()
         candidates = [self._make_column(column) for name, column in self.columns.items() if name not in omissions]
         times = [column for column in candidates if column.type == "timestamp"]
@@ -124,32 +140,35 @@ class Survey:
         time_format: str = event.form or "iso" if event else "iso"
         columns = tuple(_use_topic_format(column, time_format, event) for column in candidates)
         log = _choose_log_time([column for column in columns if column.type == "timestamp"], event)
-        key, amount = _choose_key(columns, len(self.sample)), _choose_amount(columns)
-        return Guess(
+        amount = _choose_amount(columns, self.rows)
+        guess = Guess(
             columns=columns,
             omitted=omissions,
             event_time=event.name if event else None,
             log_time=log,
             time_format=time_format,
-            key=key,
+            key=_choose_key(columns, self.rows),
             amount=amount,
-            adds_up=amount is not None and _is_additive(amount),
+            adds_up=amount is not None and is_additive_name(amount),
             rows=self.rows,
             malformed=self.malformed,
-            pace=self._measure_pace(
-                zip(self.sample, self.partitions, strict=True) if rescan is None else zip(rescan, repeat(0)),
-                event=None if event is None else event.name,
-                log=log,
-                time_format=time_format,
-                key=key,
-            ),
+            renamed=self.renamed,
         )
+        return guess if event is None else replace(guess, pace=self._measure_sample(guess))
+
+    def _choose_marks(self) -> None:
+        """Choose the decimal mark of each column of numbers from all columns."""
+        numbers = {
+            name: column.marks for name, column in self.columns.items() if column.type in {"string", "double", "bigint"}
+        }
+        for name, mark in choose_marks(numbers).items():
+            self.columns[name].mark = mark
 
     def _find_omissions(self) -> dict[str, str]:
         reasons: dict[str, str] = {}
         names_used: dict[str, str] = {}  # names in lower case
-        for name, column in self.columns.items():
-            reason = _explain_omission(column, names_used)
+        for place, (name, column) in enumerate(self.columns.items(), start=1):
+            reason = _explain_omission(column, names_used, place)
             if reason is not None:
                 reasons[name] = reason
             else:
@@ -157,55 +176,33 @@ class Survey:
         return reasons
 
     def _make_column(self, values: ColumnValues) -> Column:
-        kind, form = values.proposed_type
-        present = (record.get(values.name) for record in self.sample)
+        orders = tuple(column.patterns.order for column in self.columns.values() if column.patterns.order)
+        kind, form = values.propose_type(orders)
+        is_text = kind == "string"
+        notes = [*_describe_doubt(values, kind, form, orders), *_describe_nulls(values, kind)]
         return Column(
             name=values.name,
             type=kind,
             form=form,
-            nulls=self.rows - values.value_count,
-            distinct=len({str(value) for value in present if self._is_given(value)}),
+            nulls=self.rows - values.value_count - (values.null_texts if is_text else 0),
+            distinct=len(values.distinct),
             time_form=values.time_form,
-            needs_from_json=values.job_type is not None,
+            needs_from_json=values.job_type == kind,
             example="" if values.example is None else format_json_value(values.example.value),
+            is_row_number=values.is_row_number,
+            notes=tuple(notes),
         )
 
-    def _is_given(self, value: Any) -> bool:
-        """Return whether a value is not null; an empty cell is null, an empty JSON string is not."""
-        return value is not None and not (self.is_cells and value == "")
-
-    def _measure_pace(
-        self,
-        records: Iterable[tuple[Mapping[str, Any], int]],
-        *,
-        event: str | None,
-        log: str | None,
-        time_format: str,
-        key: str | None,
-    ) -> Pace:
-        """Measure lateness and window from the records with all times; `records` are (record, partition) pairs."""
-        if event is None:
-            return Pace()
-        times, keys = RecordTimes(is_logged=log is not None), set[str]()
-        for record, partition in records:
-            self._add_times(times, record, partition, event, log, time_format)
-            if key is not None and len(keys) < MAX_KEYS:
-                keys.add(str(record.get(key)))
-        return measure_pace(times, _count_keys(key, len(keys)), len(keys))
-
-    def _add_times(
-        self,
-        times: RecordTimes,
-        record: Mapping[str, Any],
-        partition: int,
-        event: str,
-        log: str | None,
-        time_format: str,
-    ) -> None:
-        moment = self._read_time(record.get(event), time_format)
-        logged = None if log is None else self._read_time(record.get(log), time_format)
-        if moment is not None and (log is None or logged is not None):
-            times.add(moment, logged, partition)
+    def _measure_sample(self, guess: Guess) -> Pace:
+        times, keys = RecordTimes(is_logged=guess.log_time is not None), set[str]()
+        for record, partition in self.sample:
+            moment = self._read_time(record.get(str(guess.event_time)), guess.time_format)
+            logged = None if guess.log_time is None else self._read_time(record.get(guess.log_time), guess.time_format)
+            if moment is not None and (guess.log_time is None or logged is not None):
+                times.add(moment, logged, partition)
+            if guess.key is not None:
+                keys.add(str(record.get(guess.key)))
+        return measure_pace(times, None if guess.key is None else len(keys))
 
     def _read_time(self, value: Any, time_format: str) -> int | None:
         json_value = (
@@ -219,14 +216,29 @@ class Survey:
         return None
 
 
-def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> str | None:
+def complete_guess(guess: Guess, times: RecordTimes, key_count: int | None) -> Guess:
+    """Add lateness and window, measured from all records of a file.
+
+    If its order is not one of arrival, as in a file with the newest record first, it is sent in the order of time.
+
+    Args:
+        guess: The draft.
+        times: Times of all records.
+        key_count: Number of distinct keys; a lower bound; None: there is no key.
+    """
+    pace = measure_pace(times, key_count, is_file=True)
+    event = next(column for column in guess.columns if column.name == guess.event_time)
+    log_time = event.name if pace.is_unordered and not event.nulls and guess.log_time is None else guess.log_time
+    return replace(guess, pace=pace, log_time=log_time)
+
+
+def _explain_omission(column: ColumnValues, names_used: Mapping[str, str], place: int) -> str | None:
     name = column.name
+    kind = column.propose_type()[0]
     if not IDENTIFIER.match(name):
-        renamed = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:60]
-        better = renamed if IDENTIFIER.match(renamed) else f"column_{renamed}"
-        holds = f"{column.proposed_type[0]}; " if column.value_count and not column.is_nested else ""
+        holds = f"{kind}; " if column.value_count and not column.is_nested else ""
         form = f"{column.time_form}; " if column.time_form else ""
-        return f"{holds}{form}its name is no identifier, such as `{better}`"
+        return f"{holds}{form}its name is no identifier, such as `{make_name(name, place)}`"
     if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
         return "Cutover uses this name itself"
     if name.lower() in names_used:
@@ -241,16 +253,27 @@ def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> st
     return None
 
 
-def _count_keys(key: str | None, count: int) -> str:
-    if key is None:
-        return "one series"
-    if count >= MAX_KEYS:
-        return f"{count_noun(count, 'key')} and more"
-    return count_noun(count, "key")
+def _describe_doubt(values: ColumnValues, kind: str, form: str, orders: Sequence[Any]) -> Iterator[str]:
+    """Describe what the values of a column do not show, and what was taken from other columns."""
+    patterns = values.patterns.list_patterns(orders)
+    if kind == "timestamp" and len(patterns) > 1:
+        yield f"no value shows that it is `{form}` and not `{patterns[1]}`"
+    comma = values.first_comma
+    if values.is_cell and comma is not None and values.marks.are_numbers:
+        if values.mark is None and values.marks.possible:
+            readings = " or ".join(rewrite_number(comma.value, mark) for mark in (",", "."))
+            yield f"string, since {format_json_value(comma.value)} (line {comma.line}) is {readings}"
+        elif kind == "double":
+            number = rewrite_number(comma.value, values.mark or ".")
+            yield f"`produce` sends {format_json_value(comma.value)} as {number}"
 
 
-def _rank_by_words(name: str, words: Sequence[str]) -> int:
-    return next((place for place, word in enumerate(words) if word in name.lower()), len(words))
+def _describe_nulls(values: ColumnValues, kind: str) -> Iterator[str]:
+    example = values.null_example
+    if example is not None and kind != "string" and values.value_count:
+        text = format_json_value(example.value)
+        cells = count_noun(values.null_texts, "cell")
+        yield f"`produce` sends null for {cells} such as {text} (line {example.line})"
 
 
 def _choose_event_time(times: Sequence[Column]) -> Column | None:
@@ -260,16 +283,16 @@ def _choose_event_time(times: Sequence[Column]) -> Column | None:
     return min(
         times,
         key=lambda c: (
-            _rank_by_words(c.name, LOG_WORDS) < len(LOG_WORDS),
+            rank_by_words(c.name, LOG_WORDS) < len(LOG_WORDS),
             c.nulls > 0,
-            _rank_by_words(c.name, EVENT_WORDS),
+            rank_by_words(c.name, EVENT_WORDS),
         ),
     )
 
 
 def _choose_log_time(times: Sequence[Column], event: Column | None) -> str | None:
     other_times = [column for column in times if event is None or column.name != event.name]
-    log_times = [column for column in other_times if _rank_by_words(column.name, LOG_WORDS) < len(LOG_WORDS)]
+    log_times = [column for column in other_times if rank_by_words(column.name, LOG_WORDS) < len(LOG_WORDS)]
     return log_times[0].name if log_times and log_times[0].nulls == 0 else None
 
 
@@ -289,36 +312,42 @@ def _use_topic_format(column: Column, time_format: str, event: Column | None) ->
 
 
 def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
-    """Choose the key: a string column with few values, or an id that repeats; None if there is none."""
-    usable = [c for c in columns if c.name.lower() not in KEYWORDS]
+    """Choose the key: a text with few values, or an identifier that repeats; None if there is none.
+
+    A column with as many values as there are records groups nothing.
+    """
+    usable = [c for c in columns if c.name.lower() not in KEYWORDS and c.distinct < MAX_DISTINCT]
     texts = [c for c in usable if c.type == "string" and c.distinct and c.time_form is None]
     few = [c for c in texts if 1 < c.distinct <= max(2, rows * MAX_DISTINCT_SHARE)]
-    groups = [c for c in texts if c.distinct < rows or not _is_id(c.name)]
+    flags = [c for c in usable if c.type == "boolean" and c.distinct > 1 and rows > c.distinct]
+    groups = [c for c in texts if c.distinct < rows or (rows == 1 and not is_id_name(c.name))]
     ids = [
         c
         for c in usable
-        if c.type in {"bigint", WIDE_WHOLE} and _is_id(c.name) and 1 < c.distinct <= rows * MAX_DISTINCT_SHARE
+        if c.type in {"bigint", WIDE_WHOLE} and is_id_name(c.name) and 1 < c.distinct <= rows * MAX_DISTINCT_SHARE
     ]
-    return next((column.name for column in (*few, *groups, *ids)), None)
+    plain = sorted(few, key=lambda c: is_id_name(c.name) and c.distinct > rows * MAX_DISTINCT_SHARE / 5)
+    return next((column.name for column in (*plain, *groups, *ids, *flags)), None)
 
 
-def _choose_amount(columns: Sequence[Column]) -> str | None:
-    """Choose the numeric column to measure: additive ones first, integers before doubles."""
-    numbers = [c for c in columns if _is_measured(c.type) and not _is_id(c.name) and c.time_form is None]
-    return next((c.name for c in sorted(numbers, key=lambda c: (not _is_additive(c.name), c.type != "bigint"))), None)
+def _choose_amount(columns: Sequence[Column], rows: int) -> str | None:
+    """Choose the numeric column to measure: additive ones first, integers before doubles; never an identifier."""
+    numbers = [
+        c
+        for c in columns
+        if _is_measured(c.type)
+        and not is_id_name(c.name)
+        and c.time_form is None
+        and not (c.is_row_number and rows > MIN_ROWS_COUNTED)
+    ]
+    return next(
+        (
+            c.name
+            for c in sorted(numbers, key=lambda c: (c.is_row_number, not is_additive_name(c.name), c.type != "bigint"))
+        ),
+        None,
+    )
 
 
 def _is_measured(kind: str) -> bool:
     return kind in {"bigint", "double"} or (kind.startswith("decimal") and kind != WIDE_WHOLE)
-
-
-def _is_additive(name: str) -> bool:
-    return not _split_name(name) & {*SPAN_WORDS, *LEVEL_WORDS}
-
-
-def _is_id(name: str) -> bool:
-    return bool(_split_name(name) & set(ID_WORDS))
-
-
-def _split_name(name: str) -> set[str]:
-    return {part.lower() for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name)}

@@ -38,6 +38,13 @@ USUAL_SHARE, ALLOWED_SHARE = 0.99, 0.999
 Durations that cover every record of a heavy tail would keep windows open for years.
 """
 
+ORDERED_SHARE, MAX_DELAY_SHARE = 0.9, 0.25
+"""A file is in the order of arrival if this share of its records is behind the newest before it by at most this share
+of the time that all records span."""
+
+MAX_KEYS = 100_000
+"""Maximum number of distinct keys counted; for more, even the longest proposed window, a day, would be too short."""
+
 MIN_MAX_AHEAD = 3_600 * SECOND
 """Shortest proposed `max_ahead`."""
 
@@ -77,16 +84,17 @@ class Pace:
     epoch_rows: int = MAX_EPOCH_ROWS
     lateness_evidence: tuple[str, ...] = ()  # measurements, for comments; empty: none were possible
     window_evidence: tuple[str, ...] = ()
+    is_unordered: bool = False  # the order of the file is not one of arrival
 
 
-def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
+def measure_pace(times: RecordTimes, key_count: int | None, *, is_file: bool = False) -> Pace:
     """Propose lateness, window and epochs; defaults if fewer than two records have times.
 
     Args:
         times: Times of all records. Disorder is measured within each partition, since the watermark is the minimum over
             the partitions.
-        keys: Number of distinct keys, in words.
-        key_count: Number of distinct keys; a lower bound.
+        key_count: Number of distinct keys; a lower bound if it is MAX_KEYS. None: all records are one series.
+        is_file: The records are those of a file, which may be sorted in another way than by arrival.
     """
     count = len(times.events)
     if count < 2:  # noqa: PLR2004 -- one record has no distance to another
@@ -103,8 +111,17 @@ def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
     order = np.arange(count) if logged is None else np.argsort(logged, kind="stable")
     order = order[~is_future[order]]  # future records do not advance the watermark
     sorted_delays = np.sort(_measure_delays(events[order], partitions[order]))
+    sorted_events = np.sort(events[~is_future])
+    window, rows, windows_seen = _propose_window(sorted_events, key_count)
+    if is_file and logged is None and _is_unordered(sorted_delays, sorted_events):
+        return Pace(
+            window=window,
+            epoch_rows=rows,
+            lateness_evidence=(_describe_file_order(events), *_describe_future(ahead[is_future], "the others by far")),
+            window_evidence=(windows_seen,),
+            is_unordered=True,
+        )
     usual_delay, long_delay = (_quantile(sorted_delays, share) for share in (USUAL_SHARE, ALLOWED_SHARE))
-    window, rows, windows_seen = _propose_window(np.sort(events[~is_future]), keys, key_count)
     return Pace(
         out_of_orderness=round_up_duration(usual_delay),
         allowed=round_up_duration(long_delay - usual_delay),
@@ -157,12 +174,35 @@ def _measure_lead(events: Micros) -> Micros:
     return events - int(inner[-1]) - max(int(inner[-1] - inner[0]), DAY)
 
 
-def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int, str]:
+def _is_unordered(delays: Micros, events: Micros) -> bool:
+    """Return whether records are so far behind earlier ones that their order cannot be the one of arrival.
+
+    Args:
+        delays: Of each record behind the newest before it, ascending.
+        events: Event times, ascending.
+    """
+    inner = _cut_outliers(events)
+    span = int(inner[-1] - inner[0])
+    return span > 0 and _quantile(delays, ORDERED_SHARE) > span * MAX_DELAY_SHARE
+
+
+def _describe_file_order(events: Micros) -> str:
+    is_descending = bool(np.all(np.diff(events) <= 0))
+    order = "the newest one first" if is_descending else "not in the order of time"
+    return f"the records of the file are {order}, which does not show how late records arrive: usual values"
+
+
+def _count_keys(count: int | None) -> str:
+    if count is None:
+        return "one series"
+    return f"{count_noun(count, 'key')}{' and more' if count >= MAX_KEYS else ''}"
+
+
+def _propose_window(events: Micros, key_count: int | None) -> tuple[str, int, str]:
     """Propose the shortest window with enough records per key, and the records of an epoch; also return the evidence.
 
     Args:
         events: Event times, ascending.
-        keys: As for `measure_pace`.
         key_count: As for `measure_pace`.
     """
     inner = _cut_outliers(events)
@@ -170,12 +210,16 @@ def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int
     span = max(1, int(inner[-1] - inner[0]))
     records_per_window = {text: len(inner) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
     window = next(
-        (text for text, records in records_per_window.items() if records >= MIN_RECORDS_PER_KEY * max(1, key_count)),
+        (
+            text
+            for text, records in records_per_window.items()
+            if records >= MIN_RECORDS_PER_KEY * max(1, key_count or 1)
+        ),
         WINDOWS[-1][1],
     )
     rows = round(records_per_window[window] / EPOCHS_PER_WINDOW, -3)
     omitted = f", all but the first and the last {cut:,}," if cut else ""
-    evidence = f"{count_noun(len(events), 'record')} of {keys}{omitted} within {_format_span(span)}"
+    evidence = f"{count_noun(len(events), 'record')} of {_count_keys(key_count)}{omitted} within {_format_span(span)}"
     return window, int(min(MAX_EPOCH_ROWS, max(MIN_EPOCH_ROWS, rows))), evidence
 
 

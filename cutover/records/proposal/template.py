@@ -7,7 +7,7 @@ from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.windows.kinds import KINDS
 from cutover.output.cells import visible
-from cutover.records.proposal.guess import SAMPLE, Guess
+from cutover.records.proposal.guess import Guess
 
 LONGEST_COMMENT = 160
 """Maximum characters of a text from a file in a comment."""
@@ -26,7 +26,7 @@ pipeline = Pipeline(
         name={topic},
         # Type of each field. Allowed: boolean, int, bigint, double, decimal(p,s), string, timestamp, date; add NOT NULL
         # where a record without it is malformed. A value of another JSON type is malformed: nothing is cast.
-{left_out}{unread_times}{malformed}{keywords}        schema="""
+{renamed}{left_out}{unread_times}{notes}{malformed}{keywords}        schema="""
 {schema}
         """,
         # When it happened: records are assigned to windows by it.
@@ -94,7 +94,9 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         imports=", ".join(imports),
         topic=json.dumps(topic),
         left_out=_describe_omitted(guess),
-        schema=_schema(guess),
+        schema=",\n".join(f"            {item}" for item in guess.schema),
+        renamed=_describe_renamed(guess),
+        notes=_describe_notes(guess),
         event_time=guess.event_time,
         log_time=_log_time(guess),
         time_format=guess.time_format,
@@ -132,9 +134,7 @@ def _escape_docstring(text: str) -> str:
 def _describe_basis(guess: Guess, *, is_topic: bool) -> str:
     """Describe the records from which the choices were inferred."""
     records = count_noun(guess.rows, "record")
-    if is_topic:
-        return f"the newest {records}"
-    return f"all {records}" if guess.rows <= SAMPLE else f"all {records} (the key: the first {SAMPLE:,})"
+    return f"the newest {records}" if is_topic else f"all {records}"
 
 
 def _format_evidence(indent: int, lines: Sequence[str]) -> str:
@@ -151,15 +151,13 @@ def _keywords(guess: Guess) -> str:
     )
 
 
-def _schema(guess: Guess) -> str:
-    lines = [f"            {c.name} {c.type}{' NOT NULL' if c.name == guess.event_time else ''}" for c in guess.columns]
-    return ",\n".join(lines)
-
-
 def _log_time(guess: Guess) -> str:
     if guess.log_time is None:
         comment = "No column says when a record reached the log: `produce` sends in the file's order, dated now."
         return f"        # {comment}\n        log_time=None,"
+    if guess.log_time == guess.event_time:
+        comment = "The order of the file is not one of arrival: `produce` sends in the order of this time."
+        return f'        # {comment}\n        log_time="{guess.log_time}",'
     comment = "When the record reached the log: `produce` orders by it and dates messages with it."
     return f'        # {comment}\n        log_time="{guess.log_time}",'
 
@@ -200,6 +198,21 @@ def _name_series(guess: Guess) -> str:
 def _describe_omitted(guess: Guess) -> str:
     omitted = guess.omitted.items()
     return "".join(f"        # Left out: {_escape_comment(name)} ({reason}).\n" for name, reason in omitted)
+
+
+def _describe_renamed(guess: Guess) -> str:
+    """Describe columns of CSV whose header is no name of a field: `produce` renames them in the same way."""
+    return "".join(
+        f"        # `{name}` is the column `{_escape_comment(text)}` of the file.\n"
+        for name, text in guess.renamed.items()
+        if any(column.name == name for column in guess.columns)
+    )
+
+
+def _describe_notes(guess: Guess) -> str:
+    return "".join(
+        f"        # `{column.name}`: {_escape_comment(note)}.\n" for column in guess.columns for note in column.notes
+    )
 
 
 def _describe_unread_times(guess: Guess) -> str:

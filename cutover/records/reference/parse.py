@@ -237,14 +237,15 @@ def _measure_depth(text: str) -> int:
 
 
 def _make_limited_object(members: list[tuple[str, Any]]) -> JsonObject:
-    if any(len(name) > limits.MAX_NAME for name, _ in members):
-        msg = f"a name of more than {limits.MAX_NAME:,} characters"
-        raise BeyondLimitsError(msg)
+    for name, _ in members:
+        if len(name) > limits.MAX_NAME:
+            msg = f"a name of more than {limits.MAX_NAME:,} characters"
+            raise BeyondLimitsError(msg)
     return JsonObject(tuple(members))
 
 
 def _make_limited_number(text: str) -> JsonNumber:
-    if has_long_number(text):
+    if len(text) > limits.MAX_NUMBER and has_long_number(text):
         msg = f"a number of more than {limits.MAX_NUMBER:,} digits"
         raise BeyondLimitsError(msg)
     return JsonNumber(text)

@@ -229,7 +229,7 @@ class FileTransfer:
 
     def _describe_difference(self, difference: FileDifference) -> str:
         run = difference.run
-        line = find_line(self.request.file, difference.record)
+        line = find_line(self.request.file, difference.record, self.content.layout)
         name = "the file" if run.file == self.request.file.name else f"`{run.file}`"
         return (
             f"{self.request.file}: differs from line {line} on from {name} that was sent to topic `{self.topic}` at "

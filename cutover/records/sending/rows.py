@@ -6,26 +6,25 @@ column, before they are in the log.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
+from cutover.records.csv_files import convert_cell, find_dialect, find_marks, name_fields, read_csv
+from cutover.records.json_files import JsonLayout, find_json_layout, read_json_records
 from cutover.records.record_files import (
-    convert_cell,
+    JsonValue,
     describe_invalid_value,
     encode_value,
     format_name,
     is_json,
     parse_line,
-    read_csv,
-    read_json_lines,
     reject_line,
 )
 from cutover.records.reference.from_json import parse_job_value
@@ -81,6 +80,8 @@ class FileContent:
     """Hashes of the records of a file, independent of its encoding; added while it is read."""
 
     ignored_columns: list[str] = field(default_factory=list)  # of a CSV file, not in the schema
+    layout: JsonLayout | None = None  # of a JSON file
+    is_hashed: bool = True  # False: records are only counted and checked
     hashes: bytearray = field(default_factory=bytearray)  # HASH_BYTES of the header, then of each record
 
     def add(self, content: bytes) -> None:
@@ -130,31 +131,74 @@ def read_rows(
         raise DefinitionError(msg) from error
 
 
-def find_line(path: Path, number: int) -> int:
-    """Find the line of a record that is numbered from 0; -1 is the header, in line 1."""
+def find_line(path: Path, number: int, layout: JsonLayout | None) -> int:
+    """Find the line of a record that is numbered from 0; -1 is the header, in line 1.
+
+    Args:
+        path: The file.
+        number: Number of the record.
+        layout: Place of the records in a JSON file; None for CSV.
+    """
     if number < 0:
         return 1
-    records = read_json_lines(path) if is_json(path) else islice(read_csv(path), 1, None)
+    records = islice(read_csv(path), 1, None) if layout is None else read_json_records(path, layout)
     return next(islice(records, number, None), (1,))[0]
 
 
-def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Iterator[tuple[FileRecord, ParsedRecord]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRecord:
+    """Record of a file as the parsers of both paths read it."""
+
+    line: int
+    document: JsonObject
+    value: bytes  # of the message
+    parsed: ParsedRecord
+    malformed: Malformed | None
+
+
+def read_checked_records(path: Path, topic: Topic, content: FileContent) -> Iterator[CheckedRecord]:
+    """Yield the records of a file with what the parsers of both paths read; expressions are not evaluated.
+
+    Raises:
+        DefinitionError: The file cannot be read, or a line is not a record.
+    """
     read = _read_json_records if is_json(path) else _read_csv_records
+    for line, document, value, beyond in read(path, topic, content):
+        yield check_record(line, document, value, topic, beyond=beyond)
+
+
+def check_record(
+    line: int, document: JsonObject, value: bytes, topic: Topic, *, beyond: str | None = None
+) -> CheckedRecord:
+    """Parse a record, and find the reason if it is malformed.
+
+    Args:
+        line: Its line in the file.
+        document: The object.
+        value: The message.
+        topic: The topic.
+        beyond: What exceeds the limits of a record.
+    """
+    parsed = parse_fields(document, topic) if topic.parse == "strict" else parse_job_value(value, topic)
+    malformed = _find_malformed(value, parsed, topic, beyond)
+    return CheckedRecord(line=line, document=document, value=value, parsed=parsed, malformed=malformed)
+
+
+def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Iterator[tuple[FileRecord, ParsedRecord]]:
     topic = pipeline.source
     names = {item.name for item in list_fields(topic)}
     keys = [name for name in pipeline.key if name in names]
-    for line, document, value, beyond in read(path, topic, content):
-        parsed = parse_fields(document, topic) if topic.parse == "strict" else parse_job_value(value, topic)
-        _check_times(path, line, parsed, topic)
+    for record in read_checked_records(path, topic, content):
+        _check_times(path, record.line, record.parsed, topic)
         row = FileRecord(
             number=content.records - 1,
-            line=line,
-            log_micros=None if topic.log_time is None else parsed.values[topic.log_time],
-            key=_encode_key(document, keys) if keys else None,
-            value=value,
-            malformed=_find_malformed(value, parsed, topic, beyond),
+            line=record.line,
+            log_micros=None if topic.log_time is None else record.parsed.values[topic.log_time],
+            key=_encode_key(record.document, keys) if keys else None,
+            value=record.value,
+            malformed=record.malformed,
         )
-        yield row, parsed
+        yield row, record.parsed
 
 
 def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> None:
@@ -203,34 +247,39 @@ _RawRecord = tuple[int, JsonObject, bytes, str | None]
 
 
 def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_RawRecord]:
-    records = read_csv(path)
+    schema = {item.name: item for item in list_fields(topic)}
+    records = read_csv(path, find_dialect(path))
     _, header = next(records, (1, []))
-    _check_columns(path, header, topic)
+    names = name_fields(header)
+    _check_columns(path, header, names, topic)
     by_name = sorted(range(len(header)), key=header.__getitem__)
     content.add(b"csv" + _encode_cells([header[place] for place in by_name]))
-    schema = {item.name: item for item in list_fields(topic)}
-    content.ignored_columns = [name for name in header if name not in schema]
+    content.ignored_columns = [text for text, name in zip(header, names, strict=True) if name not in schema]
+    marks = find_marks(path, {name: item.type for name, item in schema.items()})
     columns = [
-        (place, name, f"{encode_value(name)}:", schema[name].type)
-        for place, name in enumerate(header)
-        if name in schema
+        (place, name, schema[name].type, marks.get(name, ".")) for place, name in enumerate(names) if name in schema
     ]
     for line, cells in records:
-        if len(cells) != len(header):
-            reject_line(path, line, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
-        content.add(_encode_cells([cells[place] for place in by_name]))
-        values = {name: convert_cell(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
-        members = ",".join([prefix + encode_value(values[name]) for _, name, prefix, _ in columns])
-        yield line, JsonObject(tuple(values.items())), f"{{{members}}}".encode(), None
+        if content.is_hashed:
+            content.add(_encode_cells([cells[place] for place in by_name]))
+        values = {
+            name: convert_cell(cells[place], kind, topic.time_format, mark) for place, name, kind, mark in columns
+        }
+        yield line, JsonObject(tuple(values.items())), encode_cells(values), None
+
+
+def encode_cells(values: Mapping[str, JsonValue]) -> bytes:
+    """Encode the values of a record of CSV as a message."""
+    return f"{{{','.join([f'{encode_value(name)}:{encode_value(value)}' for name, value in values.items()])}}}".encode()
 
 
 def _encode_cells(cells: list[str]) -> bytes:
     return json.dumps(cells, ensure_ascii=False).encode()
 
 
-def _check_columns(path: Path, header: list[str], topic: Topic) -> None:
+def _check_columns(path: Path, header: list[str], names: list[str], topic: Topic) -> None:
     for name in (topic.event_time, topic.log_time):
-        if name is not None and name not in header:
+        if name is not None and name not in names:
             reject_line(
                 path,
                 1,
@@ -238,11 +287,13 @@ def _check_columns(path: Path, header: list[str], topic: Topic) -> None:
             )
 
 
-def _read_json_records(path: Path, _: Topic, content: FileContent) -> Iterator[_RawRecord]:
+def _read_json_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_RawRecord]:
     content.add(b"json")
-    for number, line in read_json_lines(path):
+    content.layout = find_json_layout(path, {item.name for item in list_fields(topic)})
+    for number, line in read_json_records(path, content.layout):
         document, beyond = parse_line(path, number, line)
-        content.add(line if beyond is not None else _encode_members(document))
+        if content.is_hashed:
+            content.add(line if beyond is not None else _encode_members(document))
         yield number, document, line, beyond
 
 

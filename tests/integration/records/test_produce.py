@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cutover.cli.log import init
+from cutover.cli.init import init
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.definition.loading import catalogue

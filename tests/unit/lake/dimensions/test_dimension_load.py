@@ -69,7 +69,7 @@ def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, cs
         ),
         ("ad\n2020-01-31T10:00Z\n", [], "ad timestamp", r"line 2, .*ISO 8601 with no seconds"),
         ("ad,b\n1\n", [], None, "line 2: expected 2 cells, got 1"),
-        ("ad;b\n1;2\n", [], None, "line 1: expected cells separated by commas"),
+        ("ad;b,c\n", [], None, "line 1: expected one delimiter, got a header that commas and semicolons split"),
         ("ad\na\n", [], "aid int", "expected a column `aid`, as the schema has it, got ad"),
         ("a d\nx\n", [], None, "expected letters, digits"),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cutover.cli.log import init
+from cutover.cli.init import init
 from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
@@ -65,7 +65,7 @@ def types(guess: Guess) -> dict[str, str]:
         (["1", "1.5", "x"], "string"),
         (["01"], "string"),
         (["+1"], "string"),
-        ([".5"], "string"),
+        ([".5"], "double"),
         (["1e5"], "double"),
         (["1e999"], "string"),
         (["true", "False"], "boolean"),
@@ -94,10 +94,11 @@ def test_type_of_a_column_of_cells(cells: list[str], expected: str) -> None:
         ([2**63, 1.5], "double"),
         ([10**38], "double"),
         ([1, 1.5], "double"),
-        (["1", "2"], "string"),
+        (["1", "2"], "decimal(18,0)"),
+        (["01", "2"], "string"),
         (["1.5"], "decimal(18,1)"),
         (["true"], "string"),
-        (["1772409600"], "string"),
+        (["1772409600"], "decimal(18,0)"),
         ([True, False], "boolean"),
         (["2013-01-31"], "date"),
         ([AT], "timestamp"),
@@ -112,7 +113,7 @@ def test_type_of_a_json_field(values: list[Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ([1, "1"], 'no type accepts both 1 (line 1) and "1" (line 2)'),
+        ([1, "01"], 'no type accepts both 1 (line 1) and "01" (line 2)'),
         (["a", None, 2.5], 'no type accepts both "a" (line 1) and 2.5 (line 3)'),
         ([True, 1], "no type accepts both true (line 1) and 1 (line 2)"),
         ([1, {"a": 1}], "it is nested"),
@@ -330,7 +331,7 @@ def test_a_heavy_tail_does_not_delay_windows_for_years(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     path.write_text("\n".join(map(json.dumps, sample)), encoding="utf-8")
 
-    draft_file = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
+    draft_file = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path)).file
 
     (pipeline,) = catalogue.load_file(draft_file)
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
@@ -343,12 +344,12 @@ def test_lateness_comes_from_all_records_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     path.write_text("\n".join(map(json.dumps, sample)), encoding="utf-8")
 
-    draft_file = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
+    draft_file = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path)).file
 
     text = draft_file.read_text(encoding="utf-8")
     (pipeline,) = catalogue.load_file(draft_file)
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("3 hours", "1 second")
-    assert "from all 3,000 records (the key: the first 1,000) of shop.jsonl" in text
+    assert "from all 3,000 records of shop.jsonl" in text
     assert "3,000 records of 2 keys, all but the first and the last 30," in text
 
 

@@ -30,7 +30,8 @@ def types(guessed: Guess) -> dict[str, str]:
         (["12.34", "-0.5"], "decimal(18,2)"),
         (["12.34", "7"], "decimal(18,2)"),
         (["1234567890123456789.125"], "decimal(22,3)"),
-        (["12", "7"], "string"),
+        (["12", "7"], "decimal(18,0)"),
+        (["12", "07"], "string"),
         (["007.50"], "string"),
         (["12.34", "n/a"], "string"),
         (["1e2", "1.5"], "string"),
@@ -50,12 +51,23 @@ def test_numbers_and_texts_of_numbers_are_one_column() -> None:
     assert (types(guessed)["amount"], guessed.amount) == ("decimal(18,2)", "amount")
 
 
-@pytest.mark.parametrize("time", ["2026-03-02 00:00:00+00", "2026-03-02T00:00Z", "2026-03-02 00:00:00 UTC", "2026-3-2"])
-def test_only_times_that_from_json_reads_are_proposed(time: str) -> None:
+@pytest.mark.parametrize(
+    ("time", "time_format"),
+    [
+        ("2026-03-02 00:00:00+00", "iso"),
+        ("2026-03-02 00:00:00 UTC", "iso"),
+        ("2026-03-02T00:00Z", "yyyy-MM-dd'T'HH:mmXXX"),
+        ("2026-3-2", "yyyy-M-d"),
+        ("2026-03-02T00:00:00+01:00[Europe/Oslo]", "yyyy-MM-dd'T'HH:mm:ssXXX'[Europe/Oslo]'"),
+        ("Mon, 02 Mar 2026 00:00:00 GMT", None),
+    ],
+)
+def test_time_without_a_pattern_is_proposed_as_from_json_reads_it(time: str, time_format: str | None) -> None:
     guessed = guess([{"created_at": time, "shop": "a"}] * 2)
-    is_read = time != "2026-03-02T00:00Z"
 
-    assert (guessed.event_time, guessed.time_format) == ("created_at" if is_read else None, "iso")
+    assert guessed.event_time == (None if time_format is None else "created_at")
+    assert guessed.needs_from_json == (time_format == "iso")
+    assert guessed.time_format == (time_format or "iso")
 
 
 def test_definition_states_the_form_and_the_reason(tmp_path: Path) -> None:
