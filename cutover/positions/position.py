@@ -1,41 +1,90 @@
-"""Position: the offsets up to which a table contains the records of its topics, as any job can record it.
+"""Position: the offsets up to which a table contains the records of its topics, and how much of that is proven.
 
-Its JSON object is the contract `cutover.position/1`. A job carries it in the commit of its data: as `userMetadata` of a
-Delta commit, as a property of an Iceberg snapshot, as a row in the same transaction, else as a file next to the table.
+A position is exact if it names the next offset of each partition, and bounded if it names a lower and an upper one. Its
+JSON object is the contract `cutover.position/1` (see `contract`), which a job carries in the commit of its data.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
+from cutover.counts import count_noun
 from cutover.positions.delta_versions import Evidence, TableVersion
 from cutover.positions.spark_checkpoint import Batch, SparkCheckpoint
 from cutover.timestamps import format_micros
 
 FORMAT = "cutover.position/1"
 
+SHOWN_PARTITIONS = 10
+"""Partitions of a topic that are printed; `--json` has all of them."""
+
+TopicOffsets = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> next offset, exclusive."""
+
+
+class PositionLevel(StrEnum):
+    """How much of a position is known."""
+
+    EXACT = "exact"  # the table contains every record before the offsets, and none at or after them
+    BOUNDED = "bounded"  # it contains every record before `topics`, and none at or after `upto`
+    UNKNOWN = "unknown"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """Position of a table."""
 
-    topics: Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset, exclusive
+    topics: TopicOffsets
+    upto: TopicOffsets | None = None  # upper bounds of the same partitions; None: `topics` is exact
     watermark: int | None  # by which the newest records were judged, microseconds; None: unknown, or no watermark
-    table_version: int | None  # None: the table was not named
-    at: int  # when these records were planned, microseconds
+    table_version: int | None  # of Delta, or the snapshot id of Iceberg; None: unknown, or a table without versions
+    at: int | None  # when these records were planned, microseconds; None: unknown
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # of the topics that the job recorded it for
+
+    @property
+    def level(self) -> PositionLevel:
+        """Return `EXACT` if no upper bound is above its lower one, else `BOUNDED`."""
+        is_exact = self.upto is None or all(self.upto[topic] == ends for topic, ends in self.topics.items())
+        return PositionLevel.EXACT if is_exact else PositionLevel.BOUNDED
 
     def to_json(self) -> dict[str, object]:
         """Convert to the JSON object of the contract."""
+        bounds = {} if self.upto is None or self.level is PositionLevel.EXACT else {"upto": encode_offsets(self.upto)}
+        ids = {"topic_ids": dict(sorted(self.topic_ids.items()))} if self.topic_ids else {}
         return {
             "format": FORMAT,
-            "topics": {
-                topic: {str(partition): offset for partition, offset in sorted(offsets.items())}
-                for topic, offsets in sorted(self.topics.items())
-            },
+            "topics": encode_offsets(self.topics),
+            **bounds,
             "watermark": format_micros(self.watermark),
             "table": None if self.table_version is None else {"version": self.table_version},
             "at": format_micros(self.at),
+            **ids,
         }
+
+
+def encode_offsets(topics: TopicOffsets) -> dict[str, dict[str, int]]:
+    """Convert offsets to the JSON object that Spark's `endingOffsets` has, too: topic to partition to offset."""
+    return {
+        topic: {str(partition): offset for partition, offset in sorted(offsets.items())}
+        for topic, offsets in sorted(topics.items())
+    }
+
+
+def format_topic_offsets(topics: TopicOffsets, upto: TopicOffsets | None = None) -> str:
+    """Format offsets for people, of the first partitions: `payments 0:300 1:250..300` has one upper bound."""
+    return "; ".join(
+        f"{topic} {_format_partitions(ends, ends if upto is None else upto[topic])}"
+        for topic, ends in sorted(topics.items())
+    )
+
+
+def _format_partitions(ends: Mapping[int, int], upper: Mapping[int, int]) -> str:
+    shown = " ".join(
+        f"{partition}:{end}" if upper[partition] == end else f"{partition}:{end}..{upper[partition]}"
+        for partition, end in sorted(ends.items())[:SHOWN_PARTITIONS]
+    )
+    return shown if len(ends) <= SHOWN_PARTITIONS else f"{shown} ... ({count_noun(len(ends), 'partition')})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +93,28 @@ class UnknownPosition:
 
     reason: str
 
+    @property
+    def level(self) -> PositionLevel:
+        """Return `UNKNOWN`, so that every position has a level."""
+        return PositionLevel.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionReport:
+    """A position, with the source that states it and what else was seen there."""
+
+    position: Position | UnknownPosition
+    source: str  # in words: `userMetadata of version 7 (MERGE)`
+    notes: tuple[str, ...] = ()  # sentences
+    unnamed_are_unread: bool = False  # a partition that the source does not name was not read at all
+
 
 def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion] | None) -> Position | UnknownPosition:
     """Find the position of the table that a query writes.
 
     It is that of the newest batch that has committed, or that has marked a version: a query that is killed between the
     commit of its table and its own has written a batch that its checkpoint does not call committed, and a batch that
-    changes nothing writes no version.
+    changes nothing writes no version. Without a table, a planned batch is an upper bound.
 
     Args:
         checkpoint: Of the query.
@@ -60,7 +124,7 @@ def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion] 
     if versions is None:
         if committed is None:
             return UnknownPosition("no batch has committed yet")
-        return _make_position(committed, None)
+        return _make_bounded(committed, checkpoint.batches[-1])
     own_versions = [version for version in versions if version.batch is not None]
     reason = _find_doubt(checkpoint, versions, own_versions)
     if reason is not None:
@@ -71,6 +135,13 @@ def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion] 
     if batch is None:
         return UnknownPosition(f"the checkpoint keeps no batch {newest}")
     return _make_position(batch, own_versions[-1].version)
+
+
+def _make_bounded(committed: Batch, planned: Batch) -> Position:
+    """Make a position between the newest batch that has committed and the newest one that was planned."""
+    lower = {t: {p: committed.ends.get(t, {}).get(p, 0) for p in ends} for t, ends in planned.ends.items()}
+    position = _make_position(committed, None)
+    return position if planned.is_committed else replace(position, topics=lower, upto=planned.ends)
 
 
 def _make_position(batch: Batch, table_version: int | None) -> Position:

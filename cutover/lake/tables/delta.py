@@ -78,8 +78,8 @@ def exists(uri: str) -> bool:
     return False
 
 
-def open_table(uri: str, version: int | None = None) -> DeltaTable:
-    """Open a table, at a version if given.
+def open_table(uri: str, version: int | None = None, *, reads_rows: bool = True) -> DeltaTable:
+    """Open a table, at a version if given; without `reads_rows` for its log alone.
 
     Raises:
         LakeError: The table does not exist, its log is damaged, or its files alone do not determine its rows.
@@ -97,7 +97,8 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
         msg = f"Table `{uri}`{at} cannot be opened: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     _reject_damaged(uri, read=False)
-    _check_readable(table)
+    if reads_rows:
+        _check_readable(table)
     return table
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import LakeError
-from cutover.positions.position import Position, UnknownPosition, find_position
+from cutover.positions.position import Position, PositionLevel, UnknownPosition, find_position
 from cutover.positions.spark_checkpoint import read_checkpoint
 
 CONF: dict[str, str] = {}
@@ -39,7 +39,8 @@ def test_each_batch_is_judged_by_the_watermark_of_the_one_before(tmp_path: Path)
     assert [batch.is_committed for batch in checkpoint.batches] == [True, True, False]
     position = find_position(checkpoint, None)
     assert isinstance(position, Position)
-    assert position.topics == {"t": {0: 20, 1: 20}}
+    assert (position.topics, position.upto) == ({"t": {0: 20, 1: 20}}, {"t": {0: 30, 1: 30}})
+    assert position.level is PositionLevel.BOUNDED
 
 
 def test_the_judge_of_the_oldest_batch_that_is_kept_is_unknown(tmp_path: Path) -> None:

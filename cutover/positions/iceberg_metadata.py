@@ -1,0 +1,144 @@
+"""Position in the summary of an Iceberg snapshot: the property `cutover.position` of the newest one that wrote rows.
+
+It is read from the table's metadata file, without a catalog. The version of the position is the id of its snapshot, so
+what it states holds for that snapshot even where a catalog names another one as the current one.
+
+Source:
+    Apache Iceberg, Table Spec, "Table Metadata Fields" and "Snapshots" (`summary`, operation `replace`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cutover.errors import LakeError
+from cutover.positions.contract import parse_position
+from cutover.positions.position import PositionReport, UnknownPosition
+from cutover.positions.stored_files import list_stored_files, read_stored_text
+
+PROPERTY = "cutover.position"
+"""Name of the property in the summary of a snapshot."""
+
+_METADATA = re.compile(r"metadata/v?(?P<number>[0-9]{1,18})(-[^/]*)?(\.gz)?\.metadata\.json(\.gz)?")
+_HINT = "metadata/version-hint.text"
+
+
+def is_iceberg_table(uri: str) -> bool:
+    """Return whether a folder holds a metadata file of Iceberg, or the path is that of one."""
+    return _is_metadata_file(uri) or bool(_list_metadata_files(uri))
+
+
+def find_snapshot_position(uri: str) -> PositionReport:
+    """Find the position that the newest snapshot with rows carries; unknown if it carries none.
+
+    Args:
+        uri: Folder of the table, or its metadata file.
+
+    Raises:
+        LakeError: The metadata cannot be read, two files of it are the newest ones, or the position is malformed.
+    """
+    file = uri if _is_metadata_file(uri) else f"{uri.rstrip('/')}/{_find_newest_file(uri)}"
+    metadata = _parse_metadata(file)
+    notes = [] if _is_metadata_file(uri) else [f"Read from `{file.rpartition('/')[2]}`, the newest in the folder."]
+    later = 0
+    for snapshot in _list_snapshots(file, metadata):
+        summary = snapshot.get("summary")
+        summary = summary if isinstance(summary, dict) else {}
+        operation, text = str(summary.get("operation", "")), summary.get(PROPERTY)
+        is_unchanged = operation == "replace" or (text is None and summary.get("changed-partition-count") == "0")
+        if is_unchanged:
+            later += 1
+            continue
+        name = f"snapshot {snapshot['snapshot-id']} ({operation or 'no operation'})"
+        source = f"property `{PROPERTY}` of {name}"
+        if operation == "delete":
+            reason = f"{name} changed rows, and a snapshot that only deletes rows carries no position"
+            return PositionReport(position=UnknownPosition(reason), source=source)
+        if not text:
+            reason = f"{name} changed rows without the property `{PROPERTY}`"
+            return PositionReport(position=UnknownPosition(reason), source=source)
+        place = f"Table `{uri}`, snapshot {snapshot['snapshot-id']}, `{PROPERTY}`"
+        position = parse_position(str(text), place=place)
+        if position.table_version not in {None, snapshot["snapshot-id"]}:
+            msg = f"{place}: expected a position of this snapshot, got one of {position.table_version}."
+            raise LakeError(msg + "\nHint: leave out `table`: a snapshot has its own id.")
+        notes += ["Later snapshots changed no row."] if later else []
+        position = replace(position, table_version=int(snapshot["snapshot-id"]))
+        return PositionReport(position=position, source=source, notes=tuple(notes))
+    return PositionReport(position=UnknownPosition("no snapshot has written rows"), source=f"property `{PROPERTY}`")
+
+
+def find_newest_snapshot(uri: str) -> tuple[int, ...]:
+    """Find the ids of the newest snapshot with other rows than before, and of later ones that only rewrote files.
+
+    Raises:
+        LakeError: The metadata cannot be read.
+    """
+    file = uri if _is_metadata_file(uri) else f"{uri.rstrip('/')}/{_find_newest_file(uri)}"
+    ids = list[int]()
+    for snapshot in _list_snapshots(file, _parse_metadata(file)):
+        ids.append(int(snapshot["snapshot-id"]))
+        summary = snapshot.get("summary")
+        if not isinstance(summary, dict) or summary.get("operation") != "replace":
+            break
+    return tuple(ids)
+
+
+def _is_metadata_file(uri: str) -> bool:
+    return uri.endswith((".metadata.json", ".metadata.json.gz"))
+
+
+def _list_metadata_files(uri: str) -> dict[str, int]:
+    """Map the paths of the metadata files in a table's folder to their numbers."""
+    if "://" not in uri and list_stored_files(f"{uri}/metadata") is None:
+        return {}
+    files = list_stored_files(f"{uri.rstrip('/')}/metadata") or []
+    matches = [_METADATA.fullmatch(f"metadata/{file.path}") for file in files]
+    return {match[0]: int(match["number"]) for match in matches if match is not None}
+
+
+def _find_newest_file(uri: str) -> str:
+    """Find the newest metadata file: by number, as a table without a catalog has it."""
+    numbers = _list_metadata_files(uri)
+    hint = (read_stored_text(f"{uri.rstrip('/')}/{_HINT}") or "").strip()
+    newest = max(numbers.values())
+    files = sorted(path for path, number in numbers.items() if number == newest)
+    if hint.isascii() and hint.isdigit() and int(hint) > newest:
+        msg = f"Table `{uri}`: expected the metadata file {hint}, which `{_HINT}` names, the newest is {newest}."
+        raise LakeError(msg)
+    if len(files) > 1:
+        names = " and ".join(f"`{path.rpartition('/')[2]}`" for path in files[:2])
+        msg = f"Table `{uri}`: expected one newest metadata file, got {names}: a commit failed after it wrote one."
+        raise LakeError(msg + "\nHint: name the file that the catalog has: `--table .../metadata/NAME.metadata.json`.")
+    return files[0]
+
+
+def _parse_metadata(file: str) -> dict[str, Any]:
+    text = read_stored_text(file)
+    try:
+        metadata = json.loads(text or "")
+    except (ValueError, RecursionError):
+        metadata = None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("snapshots", []), list):
+        msg = f"File `{file}`: expected the metadata of an Iceberg table as JSON, got none."
+        raise LakeError(msg)
+    return metadata
+
+
+def _list_snapshots(file: str, metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the current snapshot and its ancestors, newest first.
+
+    Raises:
+        LakeError: One has no id, or is no longer in the metadata.
+    """
+    snapshots = {s.get("snapshot-id"): s for s in metadata.get("snapshots", []) if isinstance(s, dict)}
+    current = metadata.get("current-snapshot-id")
+    while current not in {None, -1}:
+        snapshot = snapshots.pop(current, None)
+        if snapshot is None or type(current) is not int:
+            msg = f"File `{file}`: expected the snapshot {current}, which wrote rows, it has expired."
+            raise LakeError(msg)
+        yield snapshot
+        current = snapshot.get("parent-snapshot-id")
