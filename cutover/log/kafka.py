@@ -348,18 +348,21 @@ class LogClient:
             raise self.make_unreachable_error(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in result.topics.items()}
 
-    def consumer(self, isolation: str = "read_committed", *, fetch_bytes: int = FETCH_BYTES) -> Consumer:
+    def consumer(
+        self, isolation: str = "read_committed", *, fetch_bytes: int = FETCH_BYTES, group: str = "cutover-positions"
+    ) -> Consumer:
         """Create a consumer for reads by position; it reports the end of a partition, and offsets out of range.
 
         Args:
             isolation: `isolation.level` of the consumer.
             fetch_bytes: Bytes per partition and response; record batches are always complete.
+            group: Group whose committed offsets can be read. librdkafka requires one; it is never joined.
         """
         return Consumer(
             {
                 **self._options,
                 "fetch.message.max.bytes": str(fetch_bytes),
-                "group.id": "cutover-positions",  # required by librdkafka; the group is never joined
+                "group.id": group,
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": "true",
