@@ -34,7 +34,7 @@ def find_programs() -> Path:
 
 
 @contextmanager
-def running_server() -> Iterator[str]:
+def running_server(**settings: str) -> Iterator[str]:
     """Give the address of a new, empty server while the block runs; root starts it as a user, as it demands."""
     programs = find_programs()
     with tempfile.TemporaryDirectory(prefix="cutover-postgres-", ignore_cleanup_errors=True) as place:
@@ -46,7 +46,7 @@ def running_server() -> Iterator[str]:
         data, port = Path(place) / "data", free_port()
         make = [*start, str(programs / "initdb"), "-D", str(data), "-U", "cutover", "-A", "trust", "-N", "-E", "UTF8"]
         subprocess.run([*make, "--locale=C"], check=True, capture_output=True, cwd=place)
-        words = [word for name, value in _SERVER for word in ("-c", f"{name}={value}")]
+        words = [word for name, value in (*_SERVER, *settings.items()) for word in ("-c", f"{name}={value}")]
         with running(
             [*start, str(programs / "postgres"), "-D", str(data), "-p", str(port), *words], Path(place) / "log"
         ):

@@ -1,0 +1,117 @@
+"""Position of a table in PostgreSQL: its row in the table `cutover_position` of the same schema.
+
+The job writes the row in the transaction that writes the table. Both are read in one transaction of one snapshot. If
+the server keeps the times of commits (`track_commit_timestamp`), rows that were written later than the position show
+that someone else has changed the table; rows that were deleted later leave no trace.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from cutover.errors import DefinitionError, LakeError
+from cutover.positions.contract import parse_position
+from cutover.positions.position import PositionReport, UnknownPosition
+
+POSITION_TABLE = "cutover_position"
+"""Table with the columns `table_name` and `position`, in the schema of the tables that it is about."""
+
+_ADDRESS = re.compile(
+    r"(env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|(?P<url>postgres(ql)?://[^#]*))#(?P<table>.+)", re.DOTALL
+)
+_HIDDEN = "postgresql://***"
+_LIMITS = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL idle_in_transaction_session_timeout = 0")
+_CONNECTION: Mapping[str, Any] = {"application_name": "cutover", "client_encoding": "utf8", "connect_timeout": 10}
+_FIND_TABLE = (
+    "SELECT c.relkind IN ('r', 'p', 'm'), n.nspname, c.relname,"
+    " to_regclass(format('%%I.%%I', n.nspname, %s::text)) IS NOT NULL, current_setting('track_commit_timestamp') = 'on'"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresTable:
+    """Table of a server, by an address that may contain a password."""
+
+    url: str = field(repr=False)
+    table: str  # `schema.table`, as SQL has it
+    shown: str  # address without the user and the password
+
+
+def parse_postgres_table(source: str, environment: Mapping[str, str] = os.environ) -> PostgresTable | None:
+    """Parse `env:VARIABLE#schema.table` or `postgresql://...#schema.table`; None for a folder or another URI.
+
+    Raises:
+        DefinitionError: The address names no table, or the variable is not set.
+    """
+    match = _ADDRESS.fullmatch(source)
+    if match is None:
+        if source.startswith(("postgres://", "postgresql://", "env:")):
+            msg = "--table: expected an address with a table, such as `env:PAYMENTS_DB#analytics.payments_hourly`."
+            raise DefinitionError(msg)
+        return None
+    variable = match["variable"]
+    url = match["url"] if variable is None else environment.get(variable, "")
+    if not url:
+        msg = f"--table `env:{variable}`: expected an address in the environment variable `{variable}`, it is not set."
+        raise DefinitionError(msg)
+    place = _HIDDEN if variable is None else f"env:{variable}"
+    return PostgresTable(url=url, table=match["table"], shown=f"{place}#{match['table']}")
+
+
+def find_row_position(table: PostgresTable) -> PositionReport:
+    """Find the position in the row of a table; unknown if there is none.
+
+    Raises:
+        LakeError: The server cannot be reached or rejects the queries, there is no such table, or the position is
+            malformed.
+    """
+    try:
+        with psycopg.connect(table.url, **_CONNECTION) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            for limit in _LIMITS:
+                connection.execute(limit.encode())
+            return _read_row(connection, table)
+    except (psycopg.Error, UnicodeError, OSError) as error:
+        # The text of the client may repeat the address.
+        state = getattr(error, "sqlstate", None)
+        reason = getattr(getattr(error, "diag", None), "message_primary", None) if state else None
+        msg = f"Table `{table.shown}`: expected a server that can be read, got: "
+        raise LakeError(msg + f"{reason or type(error).__name__}.") from None
+
+
+def _read_row(connection: psycopg.Connection[Any], table: PostgresTable) -> PositionReport:
+    found = connection.execute(_FIND_TABLE, [POSITION_TABLE, table.table]).fetchone()
+    source = f"row of `{table.table}` in `{POSITION_TABLE}`"
+    if found is None:
+        msg = f"Table `{table.shown}`: expected a table of the database, found none."
+        raise LakeError(msg)
+    has_rows, schema, name, has_positions, tracks_commits = found
+    if not has_positions:
+        reason = f"schema {schema} has no table `{POSITION_TABLE}`"
+        return PositionReport(position=UnknownPosition(reason), source=source)
+    positions = sql.Identifier(schema, POSITION_TABLE)
+    query = sql.SQL("SELECT position::text, xmin::text FROM {} WHERE table_name IN (%s, %s)").format(positions)
+    rows = connection.execute(query, [name, f"{schema}.{name}"]).fetchall()
+    if len(rows) != 1 or rows[0][0] is None:
+        reason = f"`{schema}.{POSITION_TABLE}` has {len(rows) or 'no'} positions of `{name}`"
+        return PositionReport(position=UnknownPosition(reason), source=source)
+    text, transaction = rows[0]
+    position = replace(parse_position(text, place=f"Table `{table.shown}`, {source}"), table_version=None)
+    if not (has_rows and tracks_commits):
+        note = "Changes by another writer would not show: the server does not keep the times of commits."
+        return PositionReport(position=position, source=source, notes=(note,))
+    later = sql.SQL(
+        "SELECT EXISTS (SELECT FROM {} WHERE pg_xact_commit_timestamp(xmin) > pg_xact_commit_timestamp(%s::xid))"
+    ).format(sql.Identifier(schema, name))
+    (is_changed,) = connection.execute(later, [transaction]).fetchall()[0]
+    if is_changed:
+        reason = f"rows of `{schema}.{name}` were written after its position, in another transaction"
+        return PositionReport(position=UnknownPosition(reason), source=source)
+    return PositionReport(position=position, source=source)
