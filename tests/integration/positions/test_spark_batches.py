@@ -33,6 +33,11 @@ def test_the_option_of_a_write_states_the_position(spark: SparkSession, tmp_path
     rows.write.format("delta").mode("overwrite").option("userMetadata", encode(20)).save(table)
     assert read_offset(table) == 20
 
+
+def test_maintenance_leaves_the_position_and_a_restore_does_not(spark: SparkSession, tmp_path: Path) -> None:
+    table, rows = str(tmp_path), spark.range(4).repartition(2)
+    for offset in (10, 20):
+        rows.write.format("delta").mode("overwrite").option("userMetadata", encode(offset)).save(table)
     spark.sql(f"OPTIMIZE delta.`{table}`")
     spark.sql(f"VACUUM delta.`{table}`")
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('a' = 'b')")
