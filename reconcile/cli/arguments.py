@@ -7,6 +7,7 @@ from typing import NoReturn
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.reconcile.external.request import Tolerance
+from cutover.timestamps import to_micros
 
 
 def parse_moment(text: str, option: str) -> datetime:
@@ -21,6 +22,20 @@ def parse_moment(text: str, option: str) -> datetime:
         msg = f"`{option}`: expected a time such as `2013-02-08T14:00:00Z` or `2013-02-08`, got `{text[:80]}`."
         raise DefinitionError(msg) from None
     return moment_.replace(tzinfo=UTC) if moment_.tzinfo is None else moment_.astimezone(UTC)
+
+
+def parse_window_bound(text: str | None, option: str, window: str | None) -> int | None:
+    """Return an end of a range of windows in microseconds; None: it is not given.
+
+    Raises:
+        DefinitionError: It is not a time, or no column of windows is named.
+    """
+    if text is None:
+        return None
+    if window is None:
+        msg = f"`{option}`: expected `--window-column`, whose times are in the range, got none."
+        raise DefinitionError(msg)
+    return to_micros(parse_moment(text, option))
 
 
 def parse_names(text: str, option: str) -> tuple[str, ...]:

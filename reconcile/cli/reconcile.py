@@ -19,13 +19,13 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.cli import arguments, show
 from cutover.reconcile.comparison.diff import Budget
-from cutover.reconcile.external.csv_dialect import parse_dialect
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import run_reconciliation
 from cutover.settings import load_settings
+from cutover.sources.csv_dialect import parse_dialect
 from cutover.timestamps import to_micros
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
@@ -70,7 +70,11 @@ def explain(
 
 def diff(  # noqa: PLR0913 -- the options of a command line
     left: Annotated[
-        str, typer.Argument(help="Expected: a Delta folder (also table@v7); Parquet or CSV: a file, folder or glob.")
+        str,
+        typer.Argument(
+            help="Expected: a Delta (also table@v7) or Iceberg folder; Parquet or CSV: a file, folder or glob;"
+            " postgresql://user@host/database#schema.table, iceberg://catalog/table, duckdb:///file#table."
+        ),
     ],
     right: Annotated[str, typer.Argument(help="Actual: the same.")],
     *,
@@ -96,6 +100,8 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     ] = None,
     csv_left: Annotated[list[str] | None, typer.Option("--csv-left", help="The same, of LEFT alone.")] = None,
     csv_right: Annotated[list[str] | None, typer.Option("--csv-right", help="The same, of RIGHT alone.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First window to read; needs --window-column.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Windows before this one.")] = None,
     min_age: Annotated[
         str | None, typer.Option("--min-age", help="Leave younger windows out: '10 minutes'; needs --window-column.")
     ] = None,
@@ -105,7 +111,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         Path | None, typer.Option("--report", help="Write the page here (.json: the object).")
     ] = None,
 ) -> Output:
-    """Compare any two Delta, Parquet or CSV tables by key: 0 equal, 1 different, 2 cannot be compared."""
+    """Compare any two tables (files, Iceberg, databases) by key: 0 equal, 1 different, 2 cannot be compared."""
     both = parse_dialect(csv or [], "--csv")
     diff_request = DiffRequest(
         expected=left,
@@ -123,6 +129,10 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         ),
         normalized=arguments.parse_name_lists(normalize or [], "--normalize"),
         caseless=arguments.parse_name_lists(ignore_case or [], "--ignore-case"),
+        times=(
+            arguments.parse_window_bound(start, "--from", window),
+            arguments.parse_window_bound(end, "--to", window),
+        ),
         cutoff=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),
         budget=Budget(rows=stop_after, seconds=seconds),
     )

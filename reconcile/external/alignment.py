@@ -32,8 +32,8 @@ from cutover.reconcile.external.nested import (
     list_parts,
     replace_parts,
 )
-from cutover.reconcile.external.sources import types_of
 from cutover.reconcile.result.text import count_noun
+from cutover.sources.binding import types_of
 
 Place = tuple[str, Path]  # a column, and the path to a part of it
 Value = TypeVar("Value")

@@ -22,9 +22,7 @@ from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import kind_of
 from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.layout import Layout
-
-DECIMAL_DIGITS = 38
-"""Digits of the widest decimal of the engine."""
+from cutover.sources.reading import DECIMAL_DIGITS
 
 BIGINT_DIGITS = 18
 """Digits that every whole number of 64 bits can have."""

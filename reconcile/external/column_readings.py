@@ -20,9 +20,10 @@ from cutover.reconcile.comparison.column_types import is_float_column, is_time, 
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import NO_TYPE
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
-from cutover.reconcile.external.sources import SideSource, types_of
 from cutover.reconcile.result.finding import ColumnReading, Origin, TableReading
 from cutover.reconcile.result.text import count_noun
+from cutover.sources.binding import BoundTable, types_of
+from cutover.sources.reading import DECIMAL_DIGITS
 
 SIDES = ("expected", "actual")
 TEXT, DECIMAL = "VARCHAR", "DECIMAL"
@@ -36,7 +37,7 @@ _COLUMNS_A_QUERY = 500
 class Readings:
     """Both sides with a type for each column, expected side first."""
 
-    sources: tuple[SideSource, SideSource]
+    sources: tuple[BoundTable, BoundTable]
     tables: tuple[TableReading, ...]  # of sides that have columns without a type
     notes: tuple[str, ...]
     numbers: Mapping[str, str] = field(default_factory=dict)  # columns of texts -> type of those that are numbers
@@ -70,7 +71,7 @@ class _Columns:
     """Columns without a type, with what is stated of them and what the other side has."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource]
+        self, connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[BoundTable]
     ) -> None:
         self.connection = connection
         self.diff_request = diff_request
@@ -123,7 +124,7 @@ class _Columns:
 
 
 def choose_readings(
-    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource]
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[BoundTable]
 ) -> Readings:
     """Choose a type for every column without one, and make views that read it.
 
@@ -160,9 +161,14 @@ def _reject_unreadable_types(columns: _Columns) -> None:
             kind = source.unreadable.get(names[side])
             if kind is not None:
                 msg = f"Column `{names[side]}` of the {SIDES[side]} side: expected decimals of at most"
-                msg += f" {cell_texts.DECIMAL_DIGITS} digits and no durations, got {kind}."
+                msg += f" {DECIMAL_DIGITS} digits and no durations, got {kind}."
                 msg += "\nHint: write decimals as text and durations as integers of one unit,"
                 raise DefinitionError(msg + f" or leave it out: `--exclude {names[0]}`.")
+            kind = source.texts.get(names[side])
+            if kind is not None and columns.stated.get(names[0]) != TEXT:
+                msg = f"Column `{names[side]}` of the {SIDES[side]} side: expected a type with one text for each value,"
+                msg += f" got {kind}.\nHint: `--type {names[0]}=text` compares its texts as the server writes them;"
+                raise DefinitionError(msg + f" `--exclude {names[0]}` leaves it out.")
 
 
 def _count_cells(columns: _Columns, side: int, types: Mapping[str, str]) -> dict[str, _Cells]:
@@ -327,7 +333,7 @@ def _choose_decimal(
             texts.append(cell_texts.normalize_decimal(cell))
         else:
             texts.append(f"CASE WHEN {fits} THEN {cell_texts.normalize_decimal(cell)} ELSE nullif({cell}, '') END")
-    number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({cell_texts.DECIMAL_DIGITS},0)"
+    number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({DECIMAL_DIGITS},0)"
     return _Choice(
         values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number or kind, is_decimal=True, unread=unread
     )
@@ -341,7 +347,7 @@ def _holds(kind: str, whole_digits: int, fraction_digits: int) -> bool:
     return not fraction_digits and whole_digits < _WHOLE_DIGITS.get(kind, 0)
 
 
-def _make_views(columns: _Columns, side: int, choices: Mapping[str, _Choice]) -> SideSource:
+def _make_views(columns: _Columns, side: int, choices: Mapping[str, _Choice]) -> BoundTable:
     """Make views of a side in which each column has its type."""
     source = columns.sources[side]
     values = {

@@ -27,7 +27,7 @@ from cutover.files import make_private_folder
 from cutover.lake.tables import checksums
 from cutover.quoting import literal
 from cutover.reconcile.comparison.column_types import is_time, kind_of
-from cutover.reconcile.external.sources import SideSource
+from cutover.sources.binding import BoundTable
 
 MOST_PARTS = 12
 """Files of one request; a run that would make one more writes all that it used into one."""
@@ -191,7 +191,7 @@ def _remove_oldest(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:
+def read_contents(source: BoundTable, *, checked: bool) -> tuple[DataFile, ...]:
     """Return the files of a side.
 
     Args:
@@ -205,7 +205,7 @@ def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:
         return tuple(pool.map(lambda path: _read(source, path, checked=checked), source.paths))
 
 
-def _read(source: SideSource, path: str, *, checked: bool) -> DataFile:
+def _read(source: BoundTable, path: str, *, checked: bool) -> DataFile:
     state = _read_state(path)
     name = checksums.parse_name(source.paths[path])
     if not checked:

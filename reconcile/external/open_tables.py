@@ -28,9 +28,9 @@ from cutover.reconcile.external.side_digests import (
     kept_rows_sql,
     make_digests,
 )
-from cutover.reconcile.external.sources import SideSource
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
+from cutover.sources.binding import BoundTable
 
 COUNTING = 50
 """Megabytes of memory per thread to read all keys; beyond it, disk."""
@@ -85,7 +85,7 @@ class OpenTables:
 def open_tables(
     connection: duckdb.DuckDBPyConnection,
     diff_request: DiffRequest,
-    sources: Sequence[SideSource],
+    sources: Sequence[BoundTable],
     prepared: Prepared,
     columns: Columns,
     settings: Settings | None,
@@ -165,7 +165,7 @@ def _name_request(layout: Layout, sides: Sequence[SideRows]) -> str:
         layout.keys,
         layout.group,
         layout.hash_sql,
-        [(s.source.name, s.columns, s.unwanted, s.source.types, s.source.reading) for s in sides],
+        [(s.source.name, s.columns, s.unwanted, s.source.types, s.source.reading, s.source.rows_of) for s in sides],
     )
 
 

@@ -25,8 +25,8 @@ from cutover.reconcile.external.alignment import Columns, find_like_names, forma
 from cutover.reconcile.external.cell_texts import find_number_pattern
 from cutover.reconcile.external.nested import replace_parts, sort_maps
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
-from cutover.reconcile.external.sources import SideSource
 from cutover.reconcile.result.text import count_noun
+from cutover.sources.binding import BoundTable
 from cutover.timestamps import format_micros
 
 SIDES = ("expected", "actual")
@@ -45,7 +45,7 @@ class Prepared:
 
 
 def prepare_sides(
-    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource], into: Sequence[str]
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[BoundTable], into: Sequence[str]
 ) -> Prepared:
     """Make a view of each raw side.
 
@@ -100,7 +100,7 @@ def prepare_sides(
     return Prepared(notes=tuple(notes), texts=tuple(texts_by_side), young=tuple(young_conditions))
 
 
-def _sort_maps(connection: duckdb.DuckDBPyConnection, source: SideSource) -> dict[str, str]:
+def _sort_maps(connection: duckdb.DuckDBPyConnection, source: BoundTable) -> dict[str, str]:
     """Return SQL of each column; one with a map has its entries in order."""
     if not any("MAP(" in kind for kind in source.types.values()):
         return {name: identifier(name) for name in source.types}

@@ -8,8 +8,8 @@ from cutover.errors import DefinitionError
 from cutover.reconcile.comparison.column_types import holds, is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.comparison.layout import Value
-from cutover.reconcile.external.cell_texts import DECIMAL_DIGITS
-from cutover.reconcile.external.csv_dialect import Dialect
+from cutover.sources.csv_dialect import Dialect
+from cutover.sources.reading import DECIMAL_DIGITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,5 +96,6 @@ class DiffRequest:
     dialects: tuple[Dialect, Dialect] = (Dialect(), Dialect())  # of CSV files, expected side first
     normalized: tuple[str, ...] = ()  # texts compared in normal form: NFC, one blank for each run, none at the ends
     caseless: tuple[str, ...] = ()  # texts compared without upper and lower case
+    times: tuple[int | None, int | None] = (None, None)  # rows whose window is in this range (microseconds), are read
     cutoff: int | None = None  # rows whose window is not before this time (microseconds) are too young to compare
     budget: Budget = field(default_factory=Budget)

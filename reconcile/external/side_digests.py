@@ -24,7 +24,7 @@ from cutover.reconcile.comparison.digests import digest_sql
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external import kept_digests
 from cutover.reconcile.external.kept_digests import DataFile, KeptDigests
-from cutover.reconcile.external.sources import SideSource
+from cutover.sources.binding import BoundTable
 
 ROWS_A_GROUP = 64  # at least: digests should be small compared with the rows
 MOST_GROUPS = 1 << 15
@@ -46,7 +46,7 @@ class SideRows:
     """Rows of one side as they are compared."""
 
     number: int  # 0: expected, 1: actual
-    source: SideSource
+    source: BoundTable
     files: tuple[DataFile, ...]
     columns: Mapping[str, str]  # name -> SQL over the source's view
     unwanted: str  # SQL over the source's view: a row that is not compared

@@ -27,12 +27,10 @@ from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.alignment import Columns, align, quote_word
 from cutover.reconcile.external.cell_texts import SpelledRows
 from cutover.reconcile.external.column_readings import Readings, choose_readings
-from cutover.reconcile.external.csv_dialect import find_hint
 from cutover.reconcile.external.nested import show_nanoseconds
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare_sides
 from cutover.reconcile.external.request import DiffRequest, Tolerance
-from cutover.reconcile.external.sources import bind_source, describe_optional
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (
     Apart,
@@ -51,6 +49,10 @@ from cutover.reconcile.result.finding import (
 from cutover.reconcile.result.report import Report, RunMetadata
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
+from cutover.sources.addresses import mask_source
+from cutover.sources.binding import BoundTable, describe_optional, open_binder
+from cutover.sources.csv_dialect import find_hint
+from cutover.sources.selection import Selection, TimeRange
 
 LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500
@@ -78,12 +80,15 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
     """
     started_at, started = datetime.now(UTC), monotonic()
     limits = None if settings is None else queries.make_reader_limits(settings)
-    with queries.open_duckdb(limits) as connection, read_once():
+    home = None if settings is None else settings.home
+    with queries.open_duckdb(limits) as connection, read_once(), open_binder(connection, home) as binder:
         if limits is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
         bound_sources = (
-            bind_source(connection, "left_raw", diff_request.expected, diff_request.dialects[0]),
-            bind_source(connection, "right_raw", diff_request.actual, diff_request.dialects[1]),
+            binder.bind("left_raw", diff_request.expected, diff_request.dialects[0], _select(diff_request, {})),
+            binder.bind(
+                "right_raw", diff_request.actual, diff_request.dialects[1], _select(diff_request, diff_request.names)
+            ),
         )
         if limits is not None:
             _plan_for_width(connection, max(len(source.types) for source in bound_sources))
@@ -94,13 +99,14 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
             tables = open_tables(connection, diff_request, sources, prepared, columns, settings)
             result = tables.find(diff_request.budget)
-            notes = (*readings.notes, *prepared.notes, *describe_optional(_pair_names(diff_request, columns), *sources))
+            optional = describe_optional(_pair_names(diff_request, columns), *sources)
+            notes = (*_describe_pinned(bound_sources), *readings.notes, *prepared.notes, *optional)
             finding = _build_finding(tables, diff_request, columns, readings, result, notes)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
             message = queries.describe_error(error)
-            names = f"`{diff_request.expected}` and `{diff_request.actual}`"
+            names = f"`{mask_source(diff_request.expected)}` and `{mask_source(diff_request.actual)}`"
             msg = f"Tables {names}: expected files that can be read, got: {message}"
             raise LakeError(msg + find_hint(message), runbook="TableUnreadable") from None
     run = RunMetadata(
@@ -109,6 +115,25 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
         seconds=round(monotonic() - started, 3),
     )
     return Report(finding=finding, run=run)
+
+
+def _select(diff_request: DiffRequest, new_names: Mapping[str, str]) -> Selection:
+    """Return what is read of a side.
+
+    Args:
+        diff_request: Columns that are not compared, and the range of windows.
+        new_names: The expected side's name of a column -> this side's.
+    """
+    start, end = diff_request.times
+    times = None
+    if diff_request.window is not None and (start is not None or end is not None):
+        times = TimeRange(column=new_names.get(diff_request.window, diff_request.window), start=start, end=end)
+    return Selection(excluded=frozenset(new_names.get(name, name) for name in diff_request.excluded), times=times)
+
+
+def _describe_pinned(sources: Sequence[BoundTable]) -> list[str]:
+    sides = zip(("expected", "actual"), sources, strict=True)
+    return [f"The {side} side was read {source.pinned}." for side, source in sides if source.pinned]
 
 
 def _plan_for_width(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
@@ -152,7 +177,7 @@ def _build_finding(
         verdict=verdict,
         exit_code=exit_code,
         sentence=sentence,
-        sides=SideNames(expected=diff_request.expected, actual=diff_request.actual),
+        sides=SideNames(expected=mask_source(diff_request.expected), actual=mask_source(diff_request.actual)),
         windows=_count_windows(tables, diff_request),
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=diff.rows)},

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cutover.errors import LakeError
-from cutover.reconcile.external.csv_dialect import Dialect
-from cutover.reconcile.external.sources import bind_source
+from cutover.sources.binding import SourceBinder
+from cutover.sources.csv_dialect import Dialect
 
 NAMES = ("k", "v", "w")
 PIECES = (
@@ -107,7 +107,7 @@ def test_cells_are_those_of_python_or_the_file_is_rejected(folder: Path, drawn_c
 
     with duckdb.connect() as connection:
         try:
-            bind_source(connection, "t", str(folder / "t.csv"), dialect)
+            SourceBinder(connection, folder).bind("t", str(folder / "t.csv"), dialect)
             rows = [[cell or "" for cell in row] for row in connection.execute("FROM t").fetchall()]
         except LakeError:
             rows = None
@@ -122,7 +122,7 @@ def test_lines_that_end_in_different_ways_are_read(tmp_path: Path, body: str, en
     (tmp_path / "t.csv").write_bytes(body.encode(encoding))
 
     with duckdb.connect() as connection:
-        bind_source(connection, "t", str(tmp_path / "t.csv"), Dialect(encoding=encoding))
+        SourceBinder(connection, tmp_path).bind("t", str(tmp_path / "t.csv"), Dialect(encoding=encoding))
         rows = [[*row] for row in connection.execute("FROM t").fetchall()]
 
     assert rows == read_with_python(body, Dialect(delimiter=","), 2)
@@ -136,7 +136,7 @@ def test_records_longer_than_a_block_are_checked_to_their_end(tmp_path: Path, fa
     with duckdb.connect() as connection:
         if fault:
             with pytest.raises(LakeError, match=r"line 4,000,004 of `t.csv`: expected 2 cells"):
-                bind_source(connection, "t", str(tmp_path / "t.csv"))
+                SourceBinder(connection, tmp_path).bind("t", str(tmp_path / "t.csv"))
         else:
-            bind_source(connection, "t", str(tmp_path / "t.csv"))
+            SourceBinder(connection, tmp_path).bind("t", str(tmp_path / "t.csv"))
             assert connection.execute("SELECT length(v) FROM t").fetchall() == [(len(long),), (1,)]

@@ -11,11 +11,11 @@ import pytest
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.reconcile.cli import arguments
-from cutover.reconcile.external.csv_dialect import Dialect, parse_dialect, read_csv_head
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import ColumnReading, Origin, Verdict
 from cutover.reconcile.result.report import Report
+from cutover.sources.csv_dialect import Dialect, parse_dialect, read_csv_head
 
 CSV = b"k,v\n1,a\n2,b\n"
 BIG_CELL = 3_000_000
@@ -297,7 +297,7 @@ def test_other_files_are_rejected_with_what_is_read(tmp_path: Path, name: str, *
     (tmp_path / "right").mkdir()
     other = file(tmp_path / "right", name, b"PK\x03\x04 or anything")
 
-    with pytest.raises(CutoverError, match=r"expected a Delta folder, Parquet, or CSV \(.*\.csv\.zst"):
+    with pytest.raises(CutoverError, match=r"expected a Delta or Iceberg folder, Parquet, or CSV \(.*\.csv\.zst"):
         compare(file(tmp_path, "l.csv", CSV), other.parent if in_folder else other)
 
 
@@ -324,9 +324,13 @@ def test_a_cell_too_long_for_a_packed_file_is_rejected_by_name(tmp_path: Path, l
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("address", ["postgresql://me:geheim@127.0.0.1/db", "s3://me:geheim@bucket/table", "mysql://x"])
+@pytest.mark.parametrize(
+    "address", ["postgresql://me:geheim@127.0.0.1:1/db#t", "s3://me:geheim@bucket/table", "mysql://x"]
+)
 def test_an_address_is_rejected_without_its_password(tmp_path: Path, address: str) -> None:
-    with pytest.raises(DefinitionError, match="expected a Delta folder") as rejected:
+    with pytest.raises(
+        CutoverError, match=r"expected a (Delta or Iceberg folder|server that|table that Ibis)|driver"
+    ) as rejected:
         compare(file(tmp_path, "l.csv", CSV), address)
 
     assert "geheim" not in str(rejected.value)

@@ -12,9 +12,9 @@ import pytest
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.reconcile.external.request import DiffRequest
-from cutover.reconcile.external.sources import types_of
 from cutover.reconcile.external.tables import compare_tables
 from cutover.settings import ReadSettings, Settings
+from cutover.sources.binding import types_of
 
 COLUMNS = 220
 

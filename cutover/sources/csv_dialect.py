@@ -17,10 +17,10 @@ from glob import escape
 from itertools import groupby, islice, takewhile
 from pathlib import Path
 
+from cutover.counts import count_noun
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import literal
-from cutover.reconcile.external.csv_encoding import ENCODINGS, find_checked_encoding, open_text
-from cutover.reconcile.result.text import count_noun
+from cutover.sources.csv_encoding import ENCODINGS, find_checked_encoding, open_text
 
 LONGEST_RECORD = 256 * 1024 * 1024
 """Bytes of a record of a file that is not compressed."""

@@ -18,8 +18,7 @@ from pyarrow.parquet import ParquetSchema
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import identifier, literal
-from cutover.reconcile.external.cell_texts import DECIMAL_DIGITS
-from cutover.reconcile.external.csv_dialect import (
+from cutover.sources.csv_dialect import (
     UNNAMED,
     Dialect,
     describe_delimiters,
@@ -28,6 +27,9 @@ from cutover.reconcile.external.csv_dialect import (
     read_csv_functions,
     read_csv_head,
 )
+
+DECIMAL_DIGITS = 38
+"""Digits of the widest decimal of the engine."""
 
 _FRACTIONS = {"halffloat": 11, "float": 24, "double": 53}
 
