@@ -16,6 +16,7 @@ from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
 from cutover.output.console import Line, Output, show_spinner
 from cutover.positions import landed_copy, landed_gaps, landed_names, log_check, run_times
+from cutover.positions.contract import TOPIC_NAME
 from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.group_position import GroupRequest, find_group_position
 from cutover.positions.position import (
@@ -112,6 +113,10 @@ def _check_sources(
     (source,) = named or ("--table",)
     if source in {"--group", "--run"} and not topic:
         msg = f"{source}: expected the topic that the job reads as well: `--topic NAME`."
+        raise DefinitionError(msg)
+    invalid = next((name for name in topic or () if not TOPIC_NAME.fullmatch(name)), None)
+    if invalid is not None:
+        msg = f"--topic: expected the name of one topic, got `{invalid[:80]}`; the option may be repeated."
         raise DefinitionError(msg)
     for option, value, owners in (
         ("--topic", topic, {"--group", "--landed", "--run"}),

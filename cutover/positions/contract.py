@@ -21,7 +21,9 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 
 _FAMILY = "cutover.position/"
 _FIELDS = frozenset({"format", "topics", "upto", "watermark", "table", "at", "topic_ids"})
-_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+"""Names that Kafka accepts."""
+
 _PARTITION = re.compile("0|[1-9][0-9]{0,9}")
 _MAX_PARTITION, _MAX_OFFSET = 2**31 - 1, 2**63 - 1
 _SPECIAL_OFFSETS = {-1: "latest", -2: "earliest"}
@@ -150,7 +152,7 @@ def _parse_offsets(value: object, name: str) -> dict[str, dict[int, int]]:
 
 
 def _parse_topic(topic: str, partitions: object, name: str) -> dict[int, int]:
-    if not _TOPIC.fullmatch(topic):
+    if not TOPIC_NAME.fullmatch(topic):
         _expect(f"names of topics in {name}", topic)
     if not isinstance(partitions, dict) or not partitions:
         _expect(f"{name} of `{topic}` to be an object with at least one partition", partitions)

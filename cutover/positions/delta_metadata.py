@@ -13,12 +13,15 @@ from cutover.errors import LakeError
 from cutover.lake.tables import delta, delta_log
 from cutover.output.cells import visible
 from cutover.positions.contract import carries_position, parse_position
-from cutover.positions.position import PositionReport, UnknownPosition
+from cutover.positions.position import Position, PositionReport, UnknownPosition
 from cutover.positions.stored_files import find_stored_file
 
 _DELETING = frozenset({"DELETE", "TRUNCATE", "RESTORE", "CLONE", "FSCK"})
 _WRITING = frozenset({"WRITE", "MERGE", "STREAMING UPDATE", "COPY INTO"})
 _AS_SELECT = "AS SELECT"
+MAX_EARLIER = 200
+"""Commits, back from the newest, whose positions are compared with it."""
+
 _SHOWN = 40  # characters of foreign `userMetadata`
 
 
@@ -87,8 +90,66 @@ def find_commit_position(uri: str) -> PositionReport:
         msg = f"{place}: expected a position of version {change.version}, got one of version {position.table_version}."
         raise LakeError(msg + "\nHint: leave out `table`: a commit belongs to its own version.")
     later = change.newest_version - change.version
-    notes = (f"Versions {change.version + 1} to {change.newest_version} changed no row.",) if later else ()
-    return PositionReport(position=replace(position, table_version=change.version), source=source, notes=notes)
+    notes = [f"Versions {change.version + 1} to {change.newest_version} changed no row."] if later else []
+    contradiction, further_notes = _compare_with_earlier(uri, change.version, position)
+    return PositionReport(
+        position=contradiction or replace(position, table_version=change.version),
+        source=source,
+        notes=(*notes, *further_notes),
+    )
+
+
+def _compare_with_earlier(uri: str, version: int, position: Position) -> tuple[UnknownPosition | None, list[str]]:
+    """Compare a position with those that earlier commits state, back to the last one that replaced all rows.
+
+    A position that goes back, or that leaves out what an earlier one names, is that of another job: the table has the
+    rows of both.
+    """
+    notes = list[str]()
+    for earlier in range(version, max(-1, version - MAX_EARLIER), -1):
+        entry = delta_log.read_entry(uri, earlier)
+        info = {} if entry is None else delta_log.info(entry)
+        text, operation = info.get("userMetadata"), str(info.get("operation", ""))
+        if entry is None:
+            break
+        if earlier < version and carries_position(text) and (any(_list_changes(entry)) or _writes_rows(operation)):
+            place = f"Table `{uri}`, version {earlier}, `userMetadata`"
+            difference = _find_retreat(position, parse_position(str(text), place=place))
+            if difference is not None:
+                return UnknownPosition(
+                    f"version {earlier} states {difference}: another job writes the table, too"
+                ), notes
+        elif earlier < version and any(_list_changes(entry)):
+            notes.append(f"Version {earlier} ({operation}) changed rows without a position.")
+        if _replaces_all_rows(operation, info.get("operationParameters")):
+            break
+    return None, notes[:1]
+
+
+def _find_retreat(position: Position, earlier: Position) -> str | None:
+    """Find what an earlier position states beyond a later one."""
+    for topic, ends in earlier.topics.items():
+        for partition, end in sorted(ends.items()):
+            later = position.topics.get(topic, {}).get(partition)
+            if later is None or later < end:
+                return (
+                    f"offset {end} of topic {topic}, partition {partition}, and the newest position {later or 'none'}"
+                )
+    return None
+
+
+def _replaces_all_rows(operation: str, parameters: object) -> bool:
+    """Return whether a commit left no row of the positions before: an overwrite of the whole table, or a restore."""
+    if operation in {"RESTORE", "TRUNCATE"} or operation.endswith(_AS_SELECT):
+        return True
+    if operation != "WRITE" or not isinstance(parameters, dict):
+        return False
+    is_partial = any(
+        ("predicate" in name.lower() or "dynamic" in name.lower()) and value not in {None, "", "[]", "false", False}
+        for name, value in parameters.items()
+        if not isinstance(value, list | dict)
+    )
+    return str(parameters.get("mode", "")).lower() == "overwrite" and not is_partial
 
 
 def _list_changes(entry: delta_log.Entry) -> Iterator[bool]:

@@ -15,6 +15,8 @@ from cutover.log.kafka import LogClient
 from cutover.positions.log_check import TopicBounds, read_topic_bounds, tighten_bounds
 from cutover.positions.position import Position, PositionReport, UnknownPosition
 
+_NO_VERSION = "No version of a table was read: the bounds hold for rows that were read while the command ran."
+
 _Offsets = Mapping[str, Mapping[int, int | None]]
 
 
@@ -63,8 +65,9 @@ def find_group_position(
         topic_ids=ids,
     )
     moved = sum(after[topic][p] != offset for topic, offsets in before.items() for p, offset in offsets.items())
-    notes = (f"The group has moved in {moved} of its partitions meanwhile.",) if moved else ()
-    return tighten_bounds(client, PositionReport(position=position, source=source, notes=notes), bounds)
+    notes = [f"The group has moved in {moved} of its partitions meanwhile."] if moved else []
+    notes += [_NO_VERSION] if version is None else []
+    return tighten_bounds(client, PositionReport(position=position, source=source, notes=tuple(notes)), bounds)
 
 
 def find_group_doubt(

@@ -22,6 +22,7 @@ PROPERTY = "cutover.position"
 """Name of the property in the summary of a snapshot."""
 
 _METADATA = re.compile(r"metadata/v?(?P<number>[0-9]{1,18})(-[^/]*)?(\.gz)?\.metadata\.json(\.gz)?")
+_TOTALS, _CHANGES = ("total-records", "total-data-files", "total-delete-files"), ("added-", "deleted-", "removed-")
 _HINT = "metadata/version-hint.text"
 
 
@@ -44,11 +45,9 @@ def find_snapshot_position(uri: str) -> PositionReport:
     notes = [] if _is_metadata_file(uri) else [f"Read from `{file.rpartition('/')[2]}`, the newest in the folder."]
     later = 0
     for snapshot in _list_snapshots(file, metadata):
-        summary = snapshot.get("summary")
-        summary = summary if isinstance(summary, dict) else {}
+        summary = _get_summary(snapshot)
         operation, text = str(summary.get("operation", "")), summary.get(PROPERTY)
-        is_unchanged = operation == "replace" or (text is None and summary.get("changed-partition-count") == "0")
-        if is_unchanged:
+        if operation == "replace" or (text is None and _changes_no_row(metadata, snapshot)):
             later += 1
             continue
         name = f"snapshot {snapshot['snapshot-id']} ({operation or 'no operation'})"
@@ -77,13 +76,33 @@ def find_newest_snapshot(uri: str) -> tuple[int, ...]:
         LakeError: The metadata cannot be read.
     """
     file = uri if _is_metadata_file(uri) else f"{uri.rstrip('/')}/{_find_newest_file(uri)}"
-    ids = list[int]()
-    for snapshot in _list_snapshots(file, _parse_metadata(file)):
+    ids, metadata = list[int](), _parse_metadata(file)
+    for snapshot in _list_snapshots(file, metadata):
         ids.append(int(snapshot["snapshot-id"]))
-        summary = snapshot.get("summary")
-        if not isinstance(summary, dict) or summary.get("operation") != "replace":
+        if not _changes_no_row(metadata, snapshot):
             break
     return tuple(ids)
+
+
+def _get_summary(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    summary = snapshot.get("summary")
+    return summary if isinstance(summary, dict) else {}
+
+
+def _changes_no_row(metadata: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
+    """Return whether a snapshot shows that it has the rows of its parent: a rewrite of files, or a write of no rows.
+
+    The counts of a summary are optional, so that the totals have to show that they are written.
+    """
+    summary = _get_summary(snapshot)
+    if summary.get("operation") == "replace" or summary.get("changed-partition-count") == "0":
+        return True
+    snapshots = [s for s in metadata.get("snapshots", []) if isinstance(s, dict)]
+    parents = [s for s in snapshots if s.get("snapshot-id") == snapshot.get("parent-snapshot-id")]
+    totals = [{name: _get_summary(s).get(name) for name in _TOTALS} for s in (snapshot, *parents)]
+    changes = [value for name, value in summary.items() if name.startswith(_CHANGES) and value != "0"]
+    has_parent_totals = len(totals) > 1 and None not in totals[0].values() and totals[0] == totals[1]
+    return has_parent_totals and not changes
 
 
 def _is_metadata_file(uri: str) -> bool:

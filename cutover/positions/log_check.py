@@ -72,7 +72,9 @@ def compare_with_log(report: PositionReport, bounds: Mapping[str, TopicBounds]) 
 
 
 def tighten_bounds(client: LogClient, report: PositionReport, bounds: Mapping[str, TopicBounds]) -> PositionReport:
-    """Lower upper bounds above which only offsets without records lie: markers of transactions, or compacted ones.
+    """Lower upper bounds to the lower ones where only markers of transactions lie between them.
+
+    Not of a compacted topic: a table may contain records that its log no longer has.
 
     Raises:
         LogError: No broker responds.
@@ -80,14 +82,14 @@ def tighten_bounds(client: LogClient, report: PositionReport, bounds: Mapping[st
     position = report.position
     if isinstance(position, UnknownPosition) or position.upto is None:
         return report
-    upto = {
-        topic: {
-            p: start if _is_empty(client, topic, p, (start, position.upto[topic][p]), bounds[topic]) else end
-            for p, start in starts.items()
-            for end in (position.upto[topic][p],)
-        }
-        for topic, starts in position.topics.items()
-    }
+    upto = {topic: dict(ends) for topic, ends in position.upto.items()}
+    for topic, starts in position.topics.items():
+        unequal = [p for p, start in starts.items() if start < upto[topic][p]]
+        if unequal and "compact" in client.config(topic).get("cleanup.policy", ""):
+            continue
+        for p in unequal:
+            if _is_empty(client, topic, p, (starts[p], upto[topic][p]), bounds[topic]):
+                upto[topic][p] = starts[p]
     return replace(report, position=replace(position, upto=upto))
 
 
@@ -96,7 +98,7 @@ def _is_empty(
 ) -> bool:
     """Return whether the log still has all of a range, and no record in it."""
     start, end = offset_range
-    if start >= end or start < bounds.earliest[partition] or end > bounds.ends[partition]:
+    if start < bounds.earliest[partition] or end > bounds.ends[partition]:
         return False
     return next(client.positions(topic, {partition: offset_range}, _UNCOMMITTED), None) is None
 

@@ -32,7 +32,7 @@ from cutover.timestamps import to_micros
 from tests.support.log import compacted
 from tests.support.suite.until import until
 
-SECOND = 1_000_000
+SECOND, MILLISECOND = 1_000_000, 1_000
 
 
 @pytest.fixture
@@ -135,6 +135,18 @@ def test_a_group_behind_a_marker_of_a_transaction_is_exact(client: LogClient, to
     assert get_bounds(read_group(client, topic_name)) == {0: (7, 9)}
 
 
+def test_a_compacted_topic_may_have_lost_records_behind_a_group(
+    client: LogClient, kafka_settings: Settings, topic_name: str
+) -> None:
+    make(client, topic_name)
+    send_transactions(client, topic_name)
+    commit(client, topic_name, topic_name, {0: 8})
+    compacted.begin(kafka_settings, topic_name)
+    until(lambda: client.config(topic_name)["cleanup.policy"] == "compact")
+
+    assert get_bounds(read_group(client, topic_name)) == {0: (8, 9)}
+
+
 def test_a_group_that_moves_meanwhile_keeps_its_lower_bound(client: LogClient, topic_name: str) -> None:
     make(client, topic_name)
     send(client, topic_name, 5)
@@ -193,11 +205,12 @@ def test_a_recorded_position_is_compared_with_its_topic(client: LogClient, topic
     assert "was created again" in show(5, topic_ids=topic_ids)["unknown"]
 
 
-def wait_a_moment() -> int:
-    """Return a time that differs by some milliseconds from those of records before and after."""
-    time.sleep(0.05)
+def pick_moment(client: LogClient, topic: str) -> int:
+    """Return a time of another millisecond than all records before and after it."""
+    newest = max(client.newest_times(topic).values())
+    until(lambda: time.time_ns() // 1_000 >= newest + MILLISECOND, every=0.001)
     moment = to_micros(datetime.now(tz=UTC))
-    time.sleep(0.05)
+    until(lambda: time.time_ns() // 1_000 >= moment + 2 * MILLISECOND, every=0.001)
     return moment
 
 
@@ -206,9 +219,9 @@ def run_topic(client: LogClient, topic_name: str) -> tuple[str, RunTimes]:
     """Return a topic with 3 records before a run, 2 during it and 4 after it, and its times."""
     make(client, topic_name, partitions=2, time="LogAppendTime")
     send(client, topic_name, 3)
-    start = wait_a_moment()
+    start = pick_moment(client, topic_name)
     send(client, topic_name, 2)
-    times = RunTimes(start=start, end=wait_a_moment())
+    times = RunTimes(start=start, end=pick_moment(client, topic_name))
     send(client, topic_name, 4)
     return topic_name, times
 
@@ -255,14 +268,14 @@ def test_an_open_transaction_proves_no_lower_bound(client: LogClient, topic_name
     make(client, topic_name, time="LogAppendTime")
     send(client, topic_name, 2)
     producer = begin_transaction(client, topic_name, 2)
-    start = wait_a_moment()
+    start = pick_moment(client, topic_name)
     times = RunTimes(start=start, end=start)
 
     assert "still open" in get_reason(find_run_position(client, (topic_name,), times))
     producer.commit_transaction()
     until(lambda: client.latest(topic_name)[0] == 5)
     assert "offset 4" in get_reason(find_run_position(client, (topic_name,), times))
-    after = wait_a_moment()
+    after = pick_moment(client, topic_name)
     assert get_bounds(find_run_position(client, (topic_name,), RunTimes(start=after, end=after))) == {0: (5, 5)}
 
 

@@ -202,3 +202,33 @@ def test_a_folder_whose_files_do_not_all_count_is_rejected(tmp_path: Path, listi
 
     with pytest.raises(DefinitionError, match="which lists the files that do"):
         read_landed_columns(str(tmp_path), [])
+
+
+@given(
+    holes=st.sets(st.integers(0, 30)),
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=6),
+    dropped=st.sets(st.integers(0, 5)),
+    with_end=st.booleans(),
+)
+def test_names_never_show_a_record_that_is_in_no_file(
+    tmp_path_factory: pytest.TempPathFactory, holes: set[int], sizes: list[int], dropped: set[int], with_end: bool
+) -> None:
+    records = iter(offset for offset in range(100) if offset not in holes)
+    files = [[next(records) for _ in range(size)] for size in sizes]
+    kept = [file for number, file in enumerate(files) if number not in dropped]
+    if not kept:
+        return
+    place = tmp_path_factory.mktemp("copy")
+    names = {f"t+0+{file[0]}{f'+{file[-1]}' if with_end else ''}.json": len(file) for file in kept}
+
+    partition = read_partitions(write_files(place, names))[0]
+
+    contained = {offset for file in kept for offset in file}
+    lower = partition.gaps[0].start if partition.gaps else partition.next_offset
+    expected = {offset for file in files for offset in file if partition.first <= offset < lower}
+    assert expected <= contained
+    assert partition.next_offset <= kept[-1][-1] + 1
+    last_is_open = 0 if with_end else len(kept[-1])
+    assert partition.open_records == last_is_open
+    if not (holes & set(range(kept[0][0], kept[-1][-1])) or dropped):
+        assert not partition.gaps

@@ -27,6 +27,7 @@ POSITION = {"format": FORMAT, "topics": {"t": {"0": 10, "1": 3}}, "upto": {"t": 
         ({"group": "g", "topic": ["t"]}, "--rows-within"),
         ({"group": "g", "topic": ["t"], "rows_within": "2 hours"}, "at most 1 hour"),
         ({"group": "g", "topic": ["t"], "rows_within": "soon"}, "a whole number and a unit"),
+        ({"group": "g", "topic": ["t", "a,b"]}, "the name of one topic, got `a,b`"),
         ({"table": "t", "topic": ["t"]}, "--topic: expected it together with"),
         ({"file": "f", "rows_within": "1 second"}, "--rows-within: expected it together with --group"),
         ({"landed": "l", "table": "t"}, "--table: expected it together with"),

@@ -32,6 +32,13 @@ def append(table: Path, text: str | None, rows: int = 1) -> None:
     )
 
 
+def overwrite(table: Path, text: str, predicate: str | None = None) -> None:
+    """Replace all rows, or those of a predicate."""
+    metadata = CommitProperties(custom_metadata={"userMetadata": text})
+    rows = pa.table({"n": pa.array([0], pa.int64())})
+    write_deltalake(str(table), rows, mode="overwrite", predicate=predicate, commit_properties=metadata)
+
+
 def add_commit(table: Path, operation: str, *, text: str | None, changes: bool = False) -> None:
     """Add a commit with an operation that delta-rs does not write."""
     version = DeltaTable(str(table)).version() + 1
@@ -100,6 +107,34 @@ def test_a_write_of_no_rows_moves_the_position_only_if_it_states_one(tmp_path: P
 
     append(tmp_path, encode(20), rows=0)
     assert get_position(find_table_position(str(tmp_path))).topics == {"t": {0: 20}}
+
+
+def test_a_position_that_goes_back_is_that_of_another_job(tmp_path: Path) -> None:
+    append(tmp_path, encode(20))
+    append(tmp_path, None)
+    append(tmp_path, encode(10))
+    assert "version 0 states offset 20 of topic t, partition 0" in get_reason(find_table_position(str(tmp_path)))
+
+    append(tmp_path, json.dumps({"u": {"0": 5}}))
+    assert "another job" in get_reason(find_table_position(str(tmp_path)))
+
+    overwrite(tmp_path, encode(10))
+    append(tmp_path, encode(11))
+    assert get_position(find_table_position(str(tmp_path))).topics == {"t": {0: 11}}
+
+    overwrite(tmp_path, encode(9), predicate="n = 0")
+    assert "version 5 states offset 11" in get_reason(find_table_position(str(tmp_path)))
+
+
+def test_rows_of_another_writer_before_the_newest_commit_are_noted(tmp_path: Path) -> None:
+    append(tmp_path, encode(10))
+    append(tmp_path, None)
+    append(tmp_path, encode(20))
+
+    report = find_table_position(str(tmp_path))
+
+    assert get_position(report).topics == {"t": {0: 20}}
+    assert report.notes == ("Version 1 (WRITE) changed rows without a position.",)
 
 
 @pytest.mark.parametrize("text", ["nightly run", '{"run": {"id": 7}}', '{"t": {"0": -1}}'])
@@ -240,6 +275,27 @@ def test_the_current_snapshot_counts_after_a_rollback_and_an_empty_commit_does_n
 
     empty = snapshot(3, **{"changed-partition-count": "0"})
     assert get_position(find_table_position(write_iceberg(tmp_path / "b", [*snapshots, empty]))).table_version == 2
+
+
+@pytest.mark.parametrize(
+    ("summary", "is_unchanged"),
+    [
+        ({}, True),
+        ({"added-records": "0"}, True),
+        ({"added-records": "1"}, False),
+        ({"added-position-deletes": "1"}, False),
+        ({"total-records": "4"}, False),
+    ],
+)
+def test_a_write_of_no_rows_is_recognized_by_its_totals(
+    tmp_path: Path, summary: dict[str, str], is_unchanged: bool
+) -> None:
+    totals = {"total-records": "3", "total-data-files": "1", "total-delete-files": "0"}
+    snapshots = [snapshot(1, text=encode(10), **totals), snapshot(2, **(totals | summary))]
+
+    position = find_table_position(write_iceberg(tmp_path, snapshots)).position
+
+    assert isinstance(position, Position) is is_unchanged
 
 
 def test_metadata_that_is_ambiguous_expired_or_damaged_is_named(tmp_path: Path) -> None:
