@@ -187,7 +187,7 @@ def test_a_recorded_position_is_compared_with_its_topic(client: LogClient, topic
     def show(offset: int, **fields: object) -> Any:
         text = json.dumps({"format": FORMAT, "topics": {topic_name: {"0": offset}}, **fields})
         metadata = CommitProperties(custom_metadata={"userMetadata": text})
-        write_deltalake(str(tmp_path), pa.table({"n": [1]}), mode="append", commit_properties=metadata)
+        write_deltalake(str(tmp_path), pa.table({"n": [1]}), mode="overwrite", commit_properties=metadata)
         return get_document(position(table=str(tmp_path), check_log=True))
 
     assert show(5, topic_ids=topic_ids)["level"] == "exact"
