@@ -13,7 +13,7 @@ from cutover.errors import LakeError
 from cutover.lake.tables import delta, delta_log
 from cutover.output.cells import visible
 from cutover.positions.contract import carries_position, parse_position
-from cutover.positions.position import Position, PositionReport, UnknownPosition
+from cutover.positions.position import Position, PositionReport, UnknownPosition, find_retreat
 from cutover.positions.stored_files import find_stored_file
 
 _DELETING = frozenset({"DELETE", "TRUNCATE", "RESTORE", "CLONE", "FSCK"})
@@ -114,7 +114,7 @@ def _compare_with_earlier(uri: str, version: int, position: Position) -> tuple[U
             break
         if earlier < version and carries_position(text) and (any(_list_changes(entry)) or _writes_rows(operation)):
             place = f"Table `{uri}`, version {earlier}, `userMetadata`"
-            difference = _find_retreat(position, parse_position(str(text), place=place))
+            difference = find_retreat(position, parse_position(str(text), place=place))
             if difference is not None:
                 return UnknownPosition(
                     f"version {earlier} states {difference}: another job writes the table, too"
@@ -124,18 +124,6 @@ def _compare_with_earlier(uri: str, version: int, position: Position) -> tuple[U
         if _replaces_all_rows(operation, info.get("operationParameters")):
             break
     return None, notes[:1]
-
-
-def _find_retreat(position: Position, earlier: Position) -> str | None:
-    """Find what an earlier position states beyond a later one."""
-    for topic, ends in earlier.topics.items():
-        for partition, end in sorted(ends.items()):
-            later = position.topics.get(topic, {}).get(partition)
-            if later is None or later < end:
-                return (
-                    f"offset {end} of topic {topic}, partition {partition}, and the newest position {later or 'none'}"
-                )
-    return None
 
 
 def _replaces_all_rows(operation: str, parameters: object) -> bool:
@@ -168,6 +156,7 @@ def _describe_missing(change: DeltaChange) -> str:
     if change.operation in _DELETING:
         return "changed rows, and a commit that only deletes or restores rows carries no position"
     if not change.user_metadata:
-        return "changed rows without a position in its `userMetadata`"
+        by_query = ": name the checkpoint of its streaming query" if change.operation == "STREAMING UPDATE" else ""
+        return f"changed rows without a position in its `userMetadata`{by_query}"
     text = visible(str(change.user_metadata)[:_SHOWN])
     return f"changed rows with other `userMetadata` than a position, `{text}`"

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from cutover.errors import LakeError
-from cutover.positions.contract import parse_position
-from cutover.positions.position import PositionReport, UnknownPosition
+from cutover.positions.contract import carries_position, parse_position
+from cutover.positions.position import Position, PositionReport, UnknownPosition, find_retreat
 from cutover.positions.stored_files import list_stored_files, read_stored_text
 
 PROPERTY = "cutover.position"
@@ -64,8 +64,9 @@ def find_snapshot_position(uri: str) -> PositionReport:
             msg = f"{place}: expected a position of this snapshot, got one of {position.table_version}."
             raise LakeError(msg + "\nHint: leave out `table`: a snapshot has its own id.")
         notes += ["Later snapshots changed no row."] if later else []
-        position = replace(position, table_version=int(snapshot["snapshot-id"]))
-        return PositionReport(position=position, source=source, notes=tuple(notes))
+        known = replace(position, table_version=int(snapshot["snapshot-id"]))
+        contradiction = _compare_with_ancestors(metadata, snapshot, position)
+        return PositionReport(position=contradiction or known, source=source, notes=tuple(notes))
     return PositionReport(position=UnknownPosition("no snapshot has written rows"), source=f"property `{PROPERTY}`")
 
 
@@ -82,6 +83,29 @@ def find_newest_snapshot(uri: str) -> tuple[int, ...]:
         if not _changes_no_row(metadata, snapshot):
             break
     return tuple(ids)
+
+
+def _compare_with_ancestors(
+    metadata: Mapping[str, Any], snapshot: Mapping[str, Any], position: Position
+) -> UnknownPosition | None:
+    """Compare a position with those of the snapshots before, back to the last one whose rows are all its own."""
+    snapshots = {s.get("snapshot-id"): s for s in metadata.get("snapshots", []) if isinstance(s, dict)}
+    ancestor: Mapping[str, Any] | None = snapshot
+    while ancestor is not None:
+        summary = _get_summary(ancestor)
+        text = summary.get(PROPERTY)
+        if ancestor is not snapshot and carries_position(text):
+            try:
+                difference = find_retreat(position, parse_position(str(text), place=PROPERTY))
+            except LakeError:
+                difference = None
+            if difference is not None:
+                name = f"snapshot {ancestor['snapshot-id']}"
+                return UnknownPosition(f"{name} states {difference}: another job writes the table, too")
+        if summary.get("added-records") is not None and summary.get("added-records") == summary.get("total-records"):
+            return None
+        ancestor = snapshots.pop(ancestor.get("parent-snapshot-id"), None)
+    return None
 
 
 def _get_summary(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,6 +109,18 @@ class PositionReport:
     unnamed_are_unread: bool = False  # a partition that the source does not name was not read at all
 
 
+def find_retreat(position: Position, earlier: Position) -> str | None:
+    """Find what an earlier position of a table states beyond a later one; None if nothing."""
+    for topic, ends in earlier.topics.items():
+        for partition, end in sorted(ends.items()):
+            later = position.topics.get(topic, {}).get(partition)
+            if later is None or later < end:
+                return (
+                    f"offset {end} of topic {topic}, partition {partition}, and the newest position {later or 'none'}"
+                )
+    return None
+
+
 def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion] | None) -> Position | UnknownPosition:
     """Find the position of the table that a query writes.
 

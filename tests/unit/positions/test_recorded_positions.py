@@ -144,6 +144,13 @@ def test_other_metadata_is_no_position(tmp_path: Path, text: str) -> None:
     assert "other `userMetadata`" in get_reason(find_table_position(str(tmp_path)))
 
 
+def test_the_table_of_a_streaming_query_asks_for_its_checkpoint(tmp_path: Path) -> None:
+    append(tmp_path, None)
+    add_commit(tmp_path, "STREAMING UPDATE", text=None, changes=True)
+
+    assert "name the checkpoint" in get_reason(find_table_position(str(tmp_path)))
+
+
 def test_a_malformed_position_and_one_of_another_version_are_rejected(tmp_path: Path) -> None:
     append(tmp_path / "a", encode(-5))
     append(tmp_path / "b", encode(5, table={"version": 3}))
@@ -296,6 +303,15 @@ def test_a_write_of_no_rows_is_recognized_by_its_totals(
     position = find_table_position(write_iceberg(tmp_path, snapshots)).position
 
     assert isinstance(position, Position) is is_unchanged
+
+
+def test_a_snapshot_whose_position_goes_back_is_that_of_another_job(tmp_path: Path) -> None:
+    counts = {"total-records": "5", "added-records": "2"}
+    snapshots = [snapshot(1, text=encode(20)), snapshot(2, "replace"), snapshot(3, text=encode(10), **counts)]
+    assert "snapshot 1 states offset 20" in get_reason(find_table_position(write_iceberg(tmp_path / "a", snapshots)))
+
+    snapshots[2] = snapshot(3, "overwrite", encode(10), **(counts | {"added-records": "5"}))
+    assert get_position(find_table_position(write_iceberg(tmp_path / "b", snapshots))).topics == {"t": {0: 10}}
 
 
 def test_metadata_that_is_ambiguous_expired_or_damaged_is_named(tmp_path: Path) -> None:
