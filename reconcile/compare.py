@@ -25,6 +25,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
+from cutover.reconcile.comparison.job_table import compare_job_table
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
@@ -46,6 +47,7 @@ from cutover.reconcile.result.finding import (
     Windows,
 )
 from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replay
+from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
@@ -162,6 +164,7 @@ class _Comparison:
             SealError: Causes can no longer be proven, or the log changed in the meantime.
         """
         lake, pipeline, request = self.lake, self.lake.pipeline, self.request
+        job = compare_job_table(lake, evidence, opened)
         attribution = attribute_causes(lake, evidence, opened, request.log)
         proof.save_proofs(lake, attribution.proven)
         if attribution.unproven is not None:
@@ -176,7 +179,11 @@ class _Comparison:
         measured = _Measured(
             attribution=attribution,
             verdict=_make_verdict_input(
-                sides, attribution.findings, accepted=count_accepted_rows(accepted), merges=pipeline.window.merges
+                sides,
+                attribution.findings,
+                accepted=count_accepted_rows(accepted),
+                merges=pipeline.window.merges,
+                job=job,
             ),
             listed=differences,
             accepted=accepted,
@@ -209,6 +216,7 @@ class _Comparison:
             to=format_iso_time(self.request.end),
             windows=verdict.windows,
             rows=verdict.rows,
+            job=verdict.job,
             events=measured.events,
             causes=measured.attribution.findings.causes,
             waterfall=series.compute_waterfalls(sides, pipeline),
@@ -319,7 +327,9 @@ def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 
-def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merges: bool) -> VerdictInput:
+def _make_verdict_input(
+    sides: Sides, findings: Findings, *, accepted: int, merges: bool, job: JobTable | None
+) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
@@ -350,6 +360,7 @@ def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merg
         late=findings.causes[Class.LATE].events,
         late_share=decision.compute_late_share(with_late - on_time, on_time),
         causes=tuple(name for name, cause in findings.causes.items() if cause.rows and name != UNEXPLAINED),
+        job=job,
     )
 
 
@@ -423,6 +434,10 @@ def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     """Describe how fast the log was read: the larger the epochs, the fewer records are judged late."""
     typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {count_noun(typical, 'record')} (median), at most {limit:,} an epoch."
+    if pipeline.stream is not None:
+        return (
+            f"Lateness was judged by the job's own watermarks, in batches of {count_noun(typical, 'record')} (median)."
+        )
     reading = measure_read_speed(busy)
     if reading.is_replay is None:
         return f"{text} {UNKNOWN_SPEED}"

@@ -10,7 +10,7 @@ from typing import Literal
 
 from cutover import files
 from cutover.clock import Clock, SystemClock
-from cutover.errors import CutoverError, LakeError
+from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake.control import losses, versions
 from cutover.lake.dimensions import dimension
@@ -25,6 +25,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
+from cutover.streaming.follow import follower
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process import driver_metrics
 from cutover.streaming.process.context import DriverContext
@@ -64,9 +65,14 @@ def run_driver(
         reached its cut; another driver continues from there.
 
     Raises:
+        DefinitionError: The pipeline follows a job, and was to stop at a cut, be sealed or fill another version.
         CutoverError: It cannot start or continue; the heartbeat says FAILED with the same message.
     """
     settings, pipeline = lake.settings, lake.pipeline
+    if pipeline.stream is not None and (aim is not None or until == "final" or settings.stream_version is not None):
+        msg = f"Stream of {pipeline.name}: expected Cutover's own path; a job that is followed decides itself where it "
+        msg += f"ends.\nHint: `cutover follow {pipeline.name} --drain` repeats what it has committed."
+        raise DefinitionError(msg)
     clock, place = clock or SystemClock(), run_folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
@@ -113,6 +119,10 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
         committer, beginning = prepare_stream(context)
         if start_offsets.is_sealed(context.pipeline, beginning.record, is_repeated=until == "final"):
             return True
+        if context.pipeline.stream is not None:
+            return follower.follow_job(
+                context, follower.open_follower(context, committer, beginning), drain=until == "drain"
+            )
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
             latest = context.client.latest(name_log(context.pipeline), context.pipeline.source.isolation)

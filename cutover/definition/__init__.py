@@ -11,6 +11,7 @@ from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, T
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
 from cutover.definition.model.policy import Audit, Policy
+from cutover.definition.model.spark_stream import Delta, SparkStream
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import (
     Accumulation,
@@ -41,6 +42,7 @@ __all__ = [
     "Change",
     "Count",
     "Daily",
+    "Delta",
     "EachEpoch",
     "Every",
     "Expect",
@@ -64,6 +66,7 @@ __all__ = [
     "Sequence",
     "Sessions",
     "Sliding",
+    "SparkStream",
     "Sql",
     "Stddev",
     "Sum",

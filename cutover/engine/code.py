@@ -30,6 +30,7 @@ SHARED = (
     "cutover.definition.model.joins",
     "cutover.definition.model.pipeline",
     "cutover.definition.model.record_ids",
+    "cutover.definition.model.spark_stream",
     "cutover.definition.model.time_patterns",
     "cutover.definition.model.times",
     "cutover.definition.model.topic",

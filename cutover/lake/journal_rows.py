@@ -132,6 +132,25 @@ class SwapEvent(JournalRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedBatch(JournalRow):
+    """Micro-batch of a followed job: Spark keeps the newest 100 in its checkpoint, and Delta not every version."""
+
+    TABLE: ClassVar[str] = "followed_batches"
+    REQUIRES_ALL_ROWS: ClassVar[bool] = True
+
+    query_id: str
+    number: int
+    starts: str  # JSON: partition -> first offset
+    ends: str  # JSON: partition -> next offset, exclusive
+    planned_at: int  # microseconds, by the clock of the job
+    watermark: int  # when it was planned, microseconds; 0: none yet
+    judged_by: int  # watermark by which its rows were judged, microseconds; 0: none yet
+    table_version: int | None  # newest version of the job's table that contains it and no later batch; None: no table
+    foreign_versions: str  # those that another writer wrote since the batch before: `7 (DELETE)`; else empty
+    at: datetime  # when it was archived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow(JournalRow):
     """Comparison of both paths; rows of one run id are repeats of one comparison."""
 

@@ -14,6 +14,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from deltalake import DeltaTable
+
 from cutover.errors import LakeError
 from cutover.lake.tables import delta, delta_log
 from cutover.positions.spark_checkpoint import Batch, SparkCheckpoint
@@ -52,16 +54,23 @@ class _Commit:
     query_id: str | None  # of the streaming query that Delta's own sink names
 
 
-def list_table_versions(uri: str, checkpoint: SparkCheckpoint) -> tuple[TableVersion, ...]:
+def list_table_versions(
+    uri: str, checkpoint: SparkCheckpoint, table: DeltaTable | None = None
+) -> tuple[TableVersion, ...]:
     """List the versions that change rows, ascending, as far back as the table's log is kept.
 
     Versions of OPTIMIZE, VACUUM and other maintenance, and those that only create or alter the table, are left out.
+
+    Args:
+        uri: Of the table.
+        checkpoint: Of the query that writes it.
+        table: The table, opened before the checkpoint was read if the query is running; None: it is opened here.
 
     Raises:
         LakeError: There is no Delta table, its log cannot be read, another streaming query writes to it, it is ahead of
             the checkpoint, or the times of its commits do not ascend although only they tell the batches.
     """
-    table = delta.open_table(uri)
+    table = table or delta.open_table(uri)
     commits = []
     for info in delta.list_commits(table):
         entry = delta_log.read_entry(uri, int(info["version"]))

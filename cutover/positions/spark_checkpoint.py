@@ -65,6 +65,7 @@ class SparkCheckpoint:
     """What a checkpoint has recorded."""
 
     query_id: str
+    starts: Mapping[str, Mapping[int, int]]  # topic -> partition -> first offset of batch 0; empty: unknown
     batches: tuple[Batch, ...]  # those that are kept, ascending, without a gap; at least one
     operators: tuple[Operator, ...]  # empty: the checkpoint holds no state
 
@@ -105,6 +106,7 @@ def read_checkpoint(uri: str) -> SparkCheckpoint:
         raise LakeError(msg)
     return SparkCheckpoint(
         query_id=query_id,
+        starts=_read_starts(folder),
         batches=tuple(_list_batches(folder, numbers, set(commits))),
         operators=tuple(_list_operators(folder)),
     )
@@ -227,6 +229,13 @@ def _parse_offsets(folder: _Folder, name: str, line: str) -> dict[str, dict[int,
         if any(type(offset) is not int or not 0 <= offset < 2**63 for offset in offsets.values()):
             raise rejected
     return {topic: {int(partition): end for partition, end in offsets.items()} for topic, offsets in topics.items()}
+
+
+def _read_starts(folder: _Folder) -> dict[str, dict[int, int]]:
+    """Read the offsets at which the query began; empty if a source has not recorded them."""
+    texts = [folder.read(f"sources/{number}/0") for number in folder.list_numbers("sources")]
+    lines = [text.lstrip("\0").splitlines()[-1] for text in texts if text]  # a zero byte is for Spark 2.0
+    return _merge_sources(folder, "sources/0/0", lines) if lines and len(lines) == len(texts) else {}
 
 
 def _list_operators(folder: _Folder) -> Iterator[Operator]:

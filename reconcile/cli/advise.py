@@ -63,6 +63,7 @@ def advise(
     settings, clock = load_settings(), SystemClock()
     definition = load_command_definition(settings, pipeline)
     lake = PipelineLake(settings, definition)
+    _reject_followed_job(definition, "advise")
     gathered_delays = gather_delays(lake)
     lateness = definition.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)
@@ -88,6 +89,16 @@ def advise(
         lines=_list_lines(advice, every if grid else None, versions.read_next_version_number(lake)),
         exit_code=int(any(not claim.holds for claim in proven)),
     )
+
+
+def _reject_followed_job(definition: Pipeline, command: str) -> None:
+    """Reject a pipeline that follows a job: by which watermark its records are late is in its checkpoint."""
+    if definition.stream is not None:
+        msg = (
+            f"`cutover {command}`: expected a pipeline of Cutover's own streaming path, `{definition.name}` follows a "
+        )
+        msg += "job, whose watermarks are its own.\nHint: the report shows how late its late records were."
+        raise DefinitionError(msg)
 
 
 def _make_advice(
@@ -215,6 +226,7 @@ def lateness(
 
     settings, clock = load_settings(), SystemClock()
     definition = load_command_definition(settings, pipeline)
+    _reject_followed_job(definition, "lateness")
     log_lateness = measure_log_lateness(PipelineLake(settings, definition), clock)
     record.record_lateness(settings, log_lateness, clock)
     shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}

@@ -13,6 +13,7 @@ from cutover.reconcile.attribution.explain import Explanation, Measured
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Events, RuleState, Verdict
 from cutover.reconcile.result.lateness_text import describe_early, describe_open, describe_settlement
+from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import (
@@ -50,6 +51,8 @@ def list_comparison_lines(result: Report, location: str | None) -> Iterator[Line
         yield f"lost  {finding.loss}"
     if finding.kind == "pipeline" and finding.seal.holds:
         yield from _list_pipeline_lines(result)
+    if finding.job is not None and finding.job.cells:
+        yield _tabulate_job_cells(finding.job)
     if finding.differences:
         yield _tabulate_cells(result)
     for segment in finding.segments[:_SEGMENTS_SHOWN]:
@@ -95,8 +98,10 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
         f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
         f" late share {share(finding.policy.late_share)}"
     )
+    if finding.job is not None:
+        yield f"job  {describe_job(finding.job)}"
     if result.settlement is not None:
-        yield f"settled  {describe_settlement(result.settlement, finding.pipeline)}"
+        yield f"settled  {describe_settlement(result.settlement, finding.own_stream)}"
     if result.early is not None and result.early.points:
         yield f"early  {describe_early(result.early)}"
     if finding.open_answers is not None and finding.open_answers.looked:
@@ -110,6 +115,33 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
             if cause.rows or cause.events or name == UNEXPLAINED  # a zero reads as if there were no such records
         ),
         right=("rows", "records behind them"),
+    )
+
+
+def describe_job(job: JobTable) -> str:
+    """Return what the table of a followed job shows, at which batch and version."""
+    place = f"at batch {job.batch} (version {job.version} of its table)"
+    if not job.different:
+        return f"reproduced {place}: all {count_noun(job.rows, 'row')} are what the definition says"
+    foreign = f"; others wrote version {', '.join(job.foreign_versions)}" if job.foreign_versions else ""
+    return f"different {place}: {job.different:,} of {count_noun(job.rows, 'row')}{foreign}"
+
+
+def _tabulate_job_cells(job: JobTable) -> Table:
+    """Return the first cells in which the table of a followed job is not what the definition says."""
+    return make_table(
+        ("window", "key", "measure", "job", "definition"),
+        (
+            (
+                when(cell.window_start),
+                format_argument({name: _cut_value(value) for name, value in cell.key.items()}),
+                cell.measure,
+                format_number(_cut_value(cell.job)),
+                format_number(_cut_value(cell.expected)),
+            )
+            for cell in job.cells[:_CELLS_SHOWN]
+        ),
+        title=count_clause(job.different, "row of the job", "differs", "differ"),
     )
 
 

@@ -176,6 +176,7 @@ class Sides:
     open_windows: int
     incomplete: Mapping[str, int]  # reason -> closed windows that are not compared
     skipped_ranges: tuple[Range, ...]  # microseconds; differences in their windows keep their state
+    is_compared: str  # SQL over `window_start` and `window_end`; of sessions it holds for components
 
     @property
     def incomplete_windows(self) -> int:
@@ -216,6 +217,7 @@ def open_sides(
             open_windows=_count(connection, f"{in_range} AND NOT ({is_final})"),
             incomplete=_count_incomplete(connection, pipeline, incomplete_ranges, f"{in_range} AND {is_final}"),
             skipped_ranges=_find_skipped_ranges(connection, pipeline, incomplete_ranges, is_compared),
+            is_compared=is_compared,
         )
 
 

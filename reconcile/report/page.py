@@ -122,6 +122,8 @@ def watermark_over_epochs(result: Report) -> Chart | None:
 def sections(result: Report) -> list[Section]:
     """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
     report_sections = [("compared", "Compared data")]
+    if result.finding.job is not None:
+        report_sections.append(("job", "Your job"))
     if result.finding.verdict != "NOT_COMPARABLE":
         report_sections += _of_findings(result)
     report_sections += _of_evidence(result)
@@ -149,17 +151,23 @@ def _of_findings(result: Report) -> Iterator[Section]:
     if result.finding.accepted:
         yield "accepted", "Accepted"
     if is_pipeline:
-        yield "lateness", "Lateness"
-        yield "log-lateness", "Lateness of the log"
-        if result.settlement is not None:
-            yield "settlement", "Settlement"
-        if result.early is not None or result.finding.open_answers is not None:
-            yield "early", "Early answers"
+        yield from _of_lateness(result)
         yield "noise", "Noise"
-        yield "advice", "Advice"
+        if result.finding.job is None:  # the watermarks of a job are not ours to set
+            yield "advice", "Advice"
         yield "watermark", "Watermark"
         yield "samples", "Records"
         yield "contract", "Contract"
+
+
+def _of_lateness(result: Report) -> Iterator[Section]:
+    yield "lateness", "Lateness"
+    if result.finding.job is None:
+        yield "log-lateness", "Lateness of the log"
+    if result.settlement is not None:
+        yield "settlement", "Settlement"
+    if result.early is not None or result.finding.open_answers is not None:
+        yield "early", "Early answers"
 
 
 def _of_evidence(result: Report) -> Iterator[Section]:
@@ -282,7 +290,7 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
         "settlement_chart": settlement_curve(result),
         "settled": None
         if result.settlement is None
-        else lateness_text.describe_settlement(result.settlement, result.finding.pipeline),
+        else lateness_text.describe_settlement(result.settlement, result.finding.own_stream),
         "epochs_chart": watermark_over_epochs(result),
         "lag": epochs.describe_lag(result.finding.epochs_series),
         "error_rates": curves.list_rate_rows(result.self_test),

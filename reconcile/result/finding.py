@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from cutover.reconcile.result.codec import Scalar, encode_tree
-from cutover.reconcile.result.parts import CalendarDay, RecordBehind
+from cutover.reconcile.result.parts import CalendarDay, JobTable, RecordBehind
 from cutover.reconcile.result.seal import DimensionVersions, Seal
 from cutover.reconcile.result.timeliness import OpenAnswers
 
@@ -332,6 +332,7 @@ class Finding:
     to: str | None = None
     windows: Windows = field(default_factory=Windows)
     rows: Rows = field(default_factory=Rows)
+    job: JobTable | None = None  # None: the streaming path is Cutover's own, or the seal does not hold
     events: Events = field(default_factory=Events)
     causes: Mapping[str, Cause] = field(default_factory=dict)
     policy: PolicyResult = field(default_factory=PolicyResult)
@@ -356,6 +357,11 @@ class Finding:
     loss: str | None = None  # effect of the losses on windows, in one sentence; None if nothing was lost
     notes: tuple[str, ...] = ()
     runbook: str | None = None  # name of a page in docs/runbooks
+
+    @property
+    def own_stream(self) -> str | None:
+        """Return the pipeline whose lateness can be set: its name; None if it follows a job."""
+        return self.pipeline if self.job is None else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding's part of the published object (`report.schema.json`)."""

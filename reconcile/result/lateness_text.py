@@ -36,13 +36,15 @@ def describe_replayed(speed: float | None) -> str:
     return f"Records were replayed about {round(speed):,} times faster than they were produced"
 
 
-def describe_replay(pipeline: str, speed: float | None) -> str:
+def describe_replay(pipeline: str | None, speed: float | None) -> str:
     """Describe that a log was replayed, with the command that measures late records at real speed, if it can.
 
     Args:
-        pipeline: Its name.
+        pipeline: Its name; None if it follows a job, whose watermarks are in its checkpoint.
         speed: As for `describe_replayed`.
     """
+    if pipeline is None:
+        return f"{describe_replayed(speed)}."
     condition = "" if speed is not None else ", unless log timestamps do not show it"
     return (
         f"{describe_replayed(speed)}: `cutover lateness {pipeline}` measures how many records"
@@ -186,12 +188,12 @@ FILTERS = (
 _HOLD = f"a right answer holds at least 99.9{THIN}% of the records read so far"
 
 
-def describe_settlement(settlement: Settlement, pipeline: str) -> str:
+def describe_settlement(settlement: Settlement, pipeline: str | None) -> str:
     """Describe the effect of waiting on the stream's answer, then on the log, with bounds.
 
     Args:
         settlement: Curves of a comparison.
-        pipeline: Its name, for the command that measures what a replay cannot show.
+        pipeline: Its name, for the command that measures what a replay cannot show; None if it follows a job.
     """
     if settlement.is_replay is None:
         right = f"{_count(settlement.final)} {_verb(settlement.final)} right {_describe_closing(settlement)}"

@@ -53,6 +53,30 @@ class RecordBehind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobCell:
+    """Cell in which the table of a followed job is not what the definition says about the records that it has read."""
+
+    window_start: str
+    key: Mapping[str, Scalar]
+    measure: str
+    kind: str  # missing, extra or changed: of the row in the job's table
+    job: Scalar
+    expected: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTable:
+    """Table of a followed job, compared at the version that contains the batch of the cut."""
+
+    batch: int  # of the job: the newest one up to the cut
+    version: int | None  # of its table
+    rows: int  # (window, key) rows compared
+    different: int  # of these
+    foreign_versions: tuple[str, ...] = ()  # of the table, written by others than the job
+    cells: tuple[JobCell, ...] = ()  # capped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLife:
     """Lifetime of a listed (window, key) row without a cause."""
 

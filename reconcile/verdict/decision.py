@@ -7,6 +7,7 @@ from cutover.counts import choose_form
 from cutover.definition.model.policy import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.finding import DIMENSION, PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import THIN, count_noun, share
 
@@ -32,6 +33,12 @@ class VerdictInput:
     late: int = 0  # late events that cause differences of the compared windows
     dimension: int = 0  # (window, key) rows to whose difference another version of a dimension contributes
     causes: tuple[str, ...] = ()  # names that explain at least one row
+    job: JobTable | None = None  # of a followed job
+
+    @property
+    def is_job_different(self) -> bool:
+        """Return whether a followed job does not do what the definition says."""
+        return self.job is not None and self.job.different > 0
 
     @property
     def open(self) -> int:
@@ -59,7 +66,8 @@ def decide_verdict(counts: VerdictInput, policy: Policy) -> VerdictDecision:
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
     ACCEPTED: some rows have no cause, and rules accept each of them; exit code as for EXPLAINED.
-    DIVERGED: some row has no cause and no rule accepts it, exit 1; also if the policy's `max_unexplained` allows it.
+    DIVERGED: some row has no cause and no rule accepts it, exit 1; also if the policy's `max_unexplained` allows it; or
+    the table of a followed job is not what the definition says.
     """
     reasons = tuple(_reasons(counts, policy))
     result = PolicyResult(
@@ -91,7 +99,7 @@ def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
 
 
 def _verdict(counts: VerdictInput) -> Verdict:
-    if counts.open:
+    if counts.open or counts.is_job_different:
         return Verdict.DIVERGED
     if counts.accepted:
         return Verdict.ACCEPTED
@@ -100,6 +108,8 @@ def _verdict(counts: VerdictInput) -> Verdict:
 
 def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
     reasons = []
+    if counts.is_job_different:
+        reasons.append("The streaming job does not do what the definition says.")
     if counts.open > policy.max_unexplained:
         accepted_text = f" in addition to {counts.accepted:,} that rules accept" if counts.accepted else ""
         reasons.append(
@@ -120,6 +130,11 @@ def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
 def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResult) -> str:
     """Describe a verdict on comparable sides with its numbers."""
     compared = f"{count_noun(counts.windows.compared, 'closed window')} ({count_noun(counts.rows.compared, 'row')})"
+    if counts.job is not None and counts.is_job_different:
+        return (
+            f"The streaming job does not do what the definition says: its table differs in {counts.job.different:,} of"
+            f" {count_noun(counts.job.rows, 'row')} from the records that it read, up to its batch {counts.job.batch}."
+        )
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in {choose_form(counts.windows.compared, 'the', 'all')} {compared}."
     different = _differences(counts)

@@ -15,6 +15,7 @@ from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
 from cutover.output.console import Output, show_spinner
 from cutover.pipeline_lake import PipelineLake
+from cutover.positions import followed_job
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver
 from cutover.streaming.cli import savepoint
@@ -42,6 +43,29 @@ def stream(
         raise DefinitionError(msg)
     settings = load_settings()
     run_until: driver.Until = "drain" if drain else "final" if final else "forever"
+    return _drive(settings, pipeline, run_until, detach=detach, stop=stop)
+
+
+def follow(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline with `stream=SparkStream(...)`.")],
+    *,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Stop at the newest batch that the job has committed.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Start a detached driver, or find the running one.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the running driver after its current epoch.")] = False,
+) -> Output:
+    """Follow a Spark streaming job of your own: archive its batches, and repeat each of them as an epoch."""
+    if drain + detach + stop > 1:
+        msg = "`cutover follow`: expected one of --drain, --detach, --stop at most, got more."
+        raise DefinitionError(msg)
+    settings = load_settings()
+    if not stop:
+        followed_job.get_stream(PipelineLake(settings, catalogue.get(settings, pipeline)))
+    return _drive(settings, pipeline, "drain" if drain else "forever", detach=detach, stop=stop)
+
+
+def _drive(settings: Settings, pipeline: str, run_until: driver.Until, *, detach: bool, stop: bool) -> Output:
     code = 0
     if stop:
         last_heartbeat = detached.stop_driver(settings, pipeline)
@@ -106,6 +130,7 @@ def _describe_heartbeat(name: str, heartbeat: Heartbeat | None) -> str:
 
 COMMANDS = {
     "stream": stream,
+    "follow": follow,
     "accept-loss": accept_loss,
     "savepoint": savepoint.app,
     "replay": replay,

@@ -14,6 +14,7 @@ from cutover.definition.checks import change, joins, measures
 from cutover.definition.checks.contract import check_contract
 from cutover.definition.checks.measures import reject_field
 from cutover.definition.checks.schedule import check_schedule
+from cutover.definition.checks.spark_stream import check_spark_stream
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import MEASURE_NAMES, Measure
@@ -158,6 +159,7 @@ def _check_fields(pipeline: Pipeline) -> None:
     _check_delivery(pipeline)
     _check_limits(pipeline)
     _check_batch(pipeline)
+    check_spark_stream(pipeline)
     check_contract(pipeline)
     check_schedule(pipeline.schedule)
     change.check_change_note(pipeline)

@@ -84,7 +84,7 @@ def _warn_of_float_sums(pipeline: Pipeline) -> list[str]:
 
 
 def _warn_of_lateness(pipeline: Pipeline) -> list[str]:
-    if pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
+    if pipeline.stream is not None or pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
         return []
     return ["lateness: records may not be out of order, so each record closes all windows that end before it."]
 

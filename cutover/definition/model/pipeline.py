@@ -12,10 +12,11 @@ from typing import Any, Literal
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.policy import Policy
+from cutover.definition.model.spark_stream import SparkStream
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.sessions import Window
-from cutover.durations import parse_duration
+from cutover.durations import LONGEST_DAYS, parse_duration
 
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 RowChange = Literal["added", "removed"]
@@ -107,6 +108,10 @@ class Lateness:
         return parse_duration(self.max_ahead, of="lateness.max_ahead")
 
 
+FOLLOWED_LATENESS = Lateness(max_ahead=f"{LONGEST_DAYS} days")
+"""Lateness of a definition with `stream`: watermarks come from the job's checkpoint, and no record is ahead of time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Definition that is compiled for three runners: streaming, batch, and a reference in plain Python."""
@@ -125,6 +130,7 @@ class Pipeline:
     accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
     changelog: str | None = None  # a topic to which panes are also written, one transaction per epoch
     delivery: Delivery = "exactly_once"  # of the stream's results; the others may duplicate or lose a range, and say so
+    stream: SparkStream | None = None  # a query of the team that Cutover follows; None: Cutover's own streaming path
     batch: SameDefinition | Sql = field(default_factory=SameDefinition)
     contract: tuple[Expect, ...] = ()
     policy: Policy = field(default_factory=Policy)
@@ -138,6 +144,8 @@ class Pipeline:
             value = getattr(self, name)
             if isinstance(value, Mapping):  # the checks reject anything else, and name the field
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
+        if self.stream is not None and self.lateness == Lateness():
+            object.__setattr__(self, "lateness", FOLLOWED_LATENESS)
 
     def __hash__(self) -> int:
         """Hash the name: equal definitions have equal names, and mappings, which most fields are, have no hash."""

@@ -47,7 +47,7 @@ def render_markdown(result: Report) -> str:
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
             settled=None
             if result.settlement is None
-            else lateness_text.describe_settlement(result.settlement, result.finding.pipeline),
+            else lateness_text.describe_settlement(result.settlement, result.finding.own_stream),
         )
     )
 

@@ -25,4 +25,5 @@ def make_sides(
         open_windows=0,
         incomplete={},
         skipped_ranges=(),
+        is_compared="true",
     )

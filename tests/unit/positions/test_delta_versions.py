@@ -27,7 +27,7 @@ BATCHES = tuple(
     )
     for number in range(4)
 )
-CHECKPOINT = SparkCheckpoint(query_id="q", batches=BATCHES, operators=())
+CHECKPOINT = SparkCheckpoint(query_id="q", starts={}, batches=BATCHES, operators=())
 
 
 def write(place: Path, commits: Sequence[Mapping[str, Any]]) -> str:

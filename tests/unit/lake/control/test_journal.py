@@ -86,7 +86,7 @@ def test_the_tables_of_all_packages_are_listed_and_versions_is_created_last() ->
 
     assert tables[-1] == CREATED_LAST
     assert {"gate", "reconciliations", "differences", "audits"} <= set(tables)
-    assert len(tables) == 14
+    assert len(tables) == 15
 
 
 @pytest.mark.parametrize(("column", "value"), [("stage", None), ("at", None)])

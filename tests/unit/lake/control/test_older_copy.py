@@ -19,7 +19,7 @@ from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types
-from cutover.lake.journal_rows import GateEvent, PinEvent, SwapEvent, VersionEvent
+from cutover.lake.journal_rows import FollowedBatch, GateEvent, PinEvent, SwapEvent, VersionEvent
 from cutover.lake.paths import control_uri, sequence_marks_uri
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.facts import rows
@@ -38,7 +38,7 @@ ROW_TYPES = list_row_types().values()
 
 def append(settings: Settings, stage: str = "SHADOW", name: str = "p", row_type: type[JournalRow] = GateEvent) -> int:
     values = {"stage": stage} if row_type is GateEvent else {}
-    if row_type is not SwapEvent:
+    if row_type not in {SwapEvent, FollowedBatch}:
         values["result_fingerprint"] = result_fingerprint(OTHER if name == OTHER.name else PIPELINE)
     return Journal(settings, name, row_type).append(make_row(row_type, pipeline=name, **values))
 

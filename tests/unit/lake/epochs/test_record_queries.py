@@ -68,6 +68,7 @@ LACKING = {
     "rows": 0,
     "oldest_log_time": None,
     "cost": None,
+    "job_batch": None,
     "windows": None,
 }
 

@@ -1,0 +1,64 @@
+"""Checks of a definition whose streaming path is a team's own query: what cannot be repeated exactly is rejected."""
+
+from collections.abc import Iterator
+
+from cutover.definition.checks.measures import reject_field
+from cutover.definition.measures.doubles import Stddev, Variance
+from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
+from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
+from cutover.definition.model.spark_stream import WINDOW_START, Delta, SparkStream
+from cutover.definition.windows.sliding import SlidingWindows
+
+_REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
+"""Measures for which Spark's aggregate has one value, whatever the order of its rows."""
+
+
+def check_spark_stream(pipeline: Pipeline) -> None:
+    """Reject a definition with a `SparkStream` that `cutover follow` could not repeat exactly.
+
+    Raises:
+        DefinitionError: Names the field, the expected and the actual value.
+    """
+    stream = pipeline.stream
+    if stream is None:
+        return
+    if not isinstance(stream, SparkStream):
+        reject_field("stream", "SparkStream(...) or None", repr(stream)[:80])
+    if not isinstance(stream.table, Delta):
+        reject_field("stream.table", "Delta(...)", repr(stream.table)[:80])
+    for field, path in (("stream.table", stream.table.path), ("stream.checkpoint", stream.checkpoint)):
+        if not path.startswith("/") and "://" not in path:
+            reject_field(field, "an absolute path or a URI", f"`{path}`", "the job may run in another folder")
+    for field, expected, actual, reason in _list_unrepeatable(pipeline):
+        reject_field(field, expected, actual, reason)
+    names = (WINDOW_START, *pipeline.key, *pipeline.measures)
+    unknown_names = [name for name in stream.columns if name not in names]
+    if unknown_names:
+        reject_field("stream.columns", f"names of {', '.join(names)}", f"`{unknown_names[0]}`")
+
+
+def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what another query's checkpoint does not determine: field, expected and actual value, reason."""
+    if not isinstance(pipeline.window, SlidingWindows):
+        reason = "Spark's rule for late records of other windows differs from ours"
+        yield "window", "Fixed(...) or Sliding(...) with `stream`", repr(pipeline.window)[:80], reason
+    for name, measure in pipeline.measures.items():
+        if not isinstance(measure, _REPEATED_MEASURES):
+            allowed = ", ".join(kind.__name__ for kind in _REPEATED_MEASURES)
+            reason = "Spark's aggregate is approximate, or depends on the order of its rows"
+            yield f"measures.{name}", f"one of {allowed} with `stream`", type(measure).__name__, reason
+    watermark_reason = "deduplication before a grouping has a watermark of its own, which is not in the checkpoint"
+    absent_parts = {
+        "join": (pipeline.join is None, "the late rule of a join is not in its checkpoint"),
+        "lookups": (not pipeline.lookups, "which version of a dimension the job joined is not in its checkpoint"),
+        "source.record_id": (pipeline.source.record_id is None, watermark_reason),
+        "trigger": (pipeline.trigger is None, "panes are those of Cutover's own path"),
+        "changelog": (pipeline.changelog is None, "panes are those of Cutover's own path"),
+    }
+    for field, (is_absent, reason) in absent_parts.items():
+        if not is_absent:
+            yield field, "none with `stream`", "one", reason
+    if pipeline.delivery != "exactly_once":
+        yield "delivery", "exactly_once with `stream`", pipeline.delivery, "it is that of Cutover's own path"
+    if pipeline.lateness != FOLLOWED_LATENESS:
+        yield "lateness", "none with `stream`", "one", "the watermarks are read from the job's checkpoint"

@@ -1,0 +1,180 @@
+"""Archive of a followed job: its micro-batches with their offsets, watermarks and versions of its table.
+
+Spark keeps the newest 100 batches in a checkpoint, and Delta removes old entries of its log, so each batch is copied to
+a control table as soon as it has committed. What was removed earlier is never guessed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from cutover.clock import Clock
+from cutover.definition.model.spark_stream import SparkStream
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import FollowedBatch
+from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
+from cutover.positions.delta_versions import TableVersion, list_table_versions
+from cutover.positions.spark_checkpoint import Batch, LateRule, SparkCheckpoint, read_checkpoint
+
+RUNBOOK = "FollowedJobBroken"
+
+_Ends = Mapping[int, int]  # partition -> offset
+
+
+def get_stream(lake: PipelineLake) -> SparkStream:
+    """Return the job that a pipeline follows.
+
+    Raises:
+        DefinitionError: Its streaming path is Cutover's own.
+    """
+    if lake.pipeline.stream is None:
+        msg = f"Pipeline `{lake.name}`: expected a definition with `stream=SparkStream(...)`, got Cutover's own path."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.name}` drives it.")
+    return lake.pipeline.stream
+
+
+def read_archive(lake: PipelineLake) -> list[FollowedBatch]:
+    """Read the archived batches of a pipeline's job, ascending.
+
+    Raises:
+        LakeError: The control table cannot be read or lacks rows.
+    """
+    return Journal(lake.settings, lake.name, FollowedBatch).read()
+
+
+def archive_batches(lake: PipelineLake, clock: Clock) -> list[FollowedBatch]:
+    """Copy the batches that have committed since the last call, and return all that are archived.
+
+    Raises:
+        DefinitionError: The job reads another topic, or drops records by a rule that cannot be repeated.
+        LakeError: The checkpoint is that of another query, was replaced, or lost batches before they were archived;
+            its files or its table cannot be read.
+    """
+    stream = get_stream(lake)
+    archived = read_archive(lake)
+    table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
+    checkpoint = read_checkpoint(stream.checkpoint)  # after the table: it knows every batch that the table contains
+    _check_rules(lake, checkpoint)
+    _check_same_query(stream, checkpoint, archived)
+    committed = [batch for batch in checkpoint.batches if batch.is_committed]
+    new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
+    if not new_batches:
+        return archived
+    versions = () if table is None else list_table_versions(stream.table.path, checkpoint, table)
+    newest = max(batch.number for batch in committed)
+    rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, _by_batch(versions, newest)))
+    if rows:
+        Journal(lake.settings, lake.name, FollowedBatch).append(*rows)
+    return [*archived, *rows]
+
+
+def read_offsets(text: str) -> dict[int, int]:
+    """Parse the offsets of an archived batch."""
+    return {int(partition): offset for partition, offset in json.loads(text).items()}
+
+
+def _check_rules(lake: PipelineLake, checkpoint: SparkCheckpoint) -> None:
+    topic = lake.pipeline.source.name
+    topics = {name for batch in checkpoint.batches for name in batch.ends}
+    if topics != {topic}:
+        msg = f"Pipeline `{lake.name}`: expected a job that reads `{topic}` alone, its checkpoint has offsets of "
+        raise DefinitionError(msg + f"{', '.join(f'`{name}`' for name in sorted(topics))}.")
+    rules = [operator.late_rule for operator in checkpoint.operators]
+    if rules not in ([LateRule.WINDOW], [LateRule.NEVER]):
+        operators = ", ".join(f"{operator.name} ({operator.late_rule})" for operator in checkpoint.operators)
+        msg = f"Pipeline `{lake.name}`: expected a job with one grouping, its checkpoint has {operators or 'no state'}."
+        hint = "\nHint: `cutover position` shows its operators; which records other operators drop is not recorded."
+        raise DefinitionError(msg + hint)
+
+
+def drops_late_records(lake: PipelineLake, checkpoint: SparkCheckpoint) -> bool:
+    """Return whether the job drops the records of closed windows: not in complete mode, nor without a watermark."""
+    is_windowed = [operator.late_rule for operator in checkpoint.operators] == [LateRule.WINDOW]
+    return is_windowed and get_stream(lake).output_mode != "complete"
+
+
+def _check_same_query(stream: SparkStream, checkpoint: SparkCheckpoint, archived: Sequence[FollowedBatch]) -> None:
+    """Check that the checkpoint continues what was archived.
+
+    Raises:
+        LakeError: It does not; what its table contains is unknown then.
+    """
+    if not archived:
+        return
+    last, oldest = archived[-1], checkpoint.batches[0]
+    if checkpoint.query_id != last.query_id:
+        raise _reject(stream, f"the query {last.query_id}, got {checkpoint.query_id}: the checkpoint was replaced")
+    if oldest.number > last.number + 1:
+        lost = f"{last.number + 1} to {oldest.number - 1}"
+        raise _reject(stream, f"every batch after {last.number}, Spark removed {lost} before they were archived")
+    if checkpoint.batches[-1].number < last.number:
+        actual = f"{checkpoint.batches[-1].number}: the checkpoint is an older copy"
+        raise _reject(stream, f"batch {last.number}, which was archived, its newest is {actual}")
+    archived_ends = {row.number: read_offsets(row.ends) for row in archived}
+    for batch in checkpoint.batches:
+        if batch.number in archived_ends and _get_ends(batch) != archived_ends[batch.number]:
+            raise _reject(stream, f"batch {batch.number} as it was archived, it has other offsets now")
+
+
+def _reject(stream: SparkStream, expected: str) -> LakeError:
+    msg = f"Checkpoint `{stream.checkpoint}`: expected {expected}."
+    hint = (
+        "\nHint: which records its table contains is unknown from here on; a definition with another name begins anew."
+    )
+    return LakeError(msg + hint, runbook=RUNBOOK)
+
+
+def _get_ends(batch: Batch) -> dict[int, int]:
+    return dict(next(iter(batch.ends.values())))
+
+
+def _by_batch(versions: Sequence[TableVersion], newest: int) -> dict[int, tuple[int | None, str]]:
+    """Map each batch to the newest version that contains it and no later one, and to what others wrote meanwhile."""
+    state: dict[int, tuple[int | None, str]] = {}
+    version: int | None = None
+    foreign: list[str] = []
+    by_number: dict[int, list[TableVersion]] = {}
+    current = -1
+    for entry in versions:
+        current = current if entry.batch is None else max(current, entry.batch)
+        by_number.setdefault(current, []).append(entry)
+    for number in range(-1, newest + 1):
+        for entry in by_number.get(number, []):
+            version = entry.version
+            foreign += [f"{entry.version} ({entry.operation})"] if entry.is_foreign else []
+        state[number] = (version, ", ".join(foreign))
+        foreign = []
+    return state
+
+
+def _make_rows(
+    lake: PipelineLake,
+    clock: Clock,
+    checkpoint: SparkCheckpoint,
+    archived: Sequence[FollowedBatch],
+    new_batches: Sequence[Batch],
+    versions: Mapping[int, tuple[int | None, str]],
+) -> Iterator[FollowedBatch]:
+    starts: _Ends | None = read_offsets(archived[-1].ends) if archived else None
+    judged_by: int | None = archived[-1].watermark if archived else None
+    if not archived and new_batches[0].number == 0:
+        starts, judged_by = checkpoint.starts.get(lake.pipeline.source.name), 0
+    for batch in new_batches:
+        ends = _get_ends(batch)
+        if starts is not None and judged_by is not None:
+            table_version, foreign_versions = versions.get(batch.number, (None, ""))
+            yield FollowedBatch(
+                pipeline=lake.name,
+                query_id=checkpoint.query_id,
+                number=batch.number,
+                starts=json.dumps({partition: starts.get(partition, 0) for partition in sorted(ends)}),
+                ends=json.dumps(dict(sorted(ends.items()))),
+                planned_at=batch.planned_at,
+                watermark=batch.watermark,
+                judged_by=judged_by,
+                table_version=table_version,
+                foreign_versions=foreign_versions,
+                at=clock.now(),
+            )
+        starts, judged_by = ends, batch.watermark

@@ -1,0 +1,136 @@
+"""Follower: an engine whose epochs are the micro-batches of a team's own query, and the loop that drives it."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cutover.engine import spark
+from cutover.errors import LogError
+from cutover.events import log
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.offsets import compute_next_epoch
+from cutover.lake.journal_rows import FollowedBatch
+from cutover.positions import followed_job
+from cutover.positions.spark_checkpoint import read_checkpoint
+from cutover.records.reading.scan import read_records
+from cutover.streaming.microbatch import spill
+from cutover.streaming.microbatch.aggregate import EpochPlan
+from cutover.streaming.microbatch.dedup_state import LookupResult
+from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.time_policy import FollowedTimePolicy
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source.start_offsets import StartOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Follower(MicrobatchEngine):
+    """Engine that repeats batches of a job, one epoch each."""
+
+    def __init__(
+        self, context: DriverContext, committer: Committer, beginning: StartOffsets, time_policy: FollowedTimePolicy
+    ) -> None:
+        super().__init__(replace(context, time_policy=time_policy), committer, beginning)
+        self._time_policy = time_policy
+        self._batch: FollowedBatch | None = None  # the one that is repeated
+
+    @property
+    def newest_batch(self) -> int:
+        """Return the number of the newest batch that an epoch repeats; -1 before the first."""
+        newest = self.committer.newest
+        return -1 if newest is None or newest.job_batch is None else newest.job_batch
+
+    def follow(self, session: "SparkSession", batch: FollowedBatch) -> None:
+        """Repeat one batch: read its offsets, judge its records by its watermark, commit an epoch.
+
+        Raises:
+            CutoverError: Records are missing, or the epoch cannot be committed.
+        """
+        starts, ends = followed_job.read_offsets(batch.starts), followed_job.read_offsets(batch.ends)
+        with self.lock:
+            self._batch, self._time_policy.watermark = batch, batch.watermark
+            if self.newest_batch < 0:
+                self.position = starts
+            ranges = {p: (self.position.get(p, 0), end) for p, end in ends.items() if end > self.position.get(p, 0)}
+            if ranges:
+                columns = ("value", "partition", "offset", "timestamp", "_right")
+                self._process_epoch(read_records(session, self.context.lake, (ranges,)).select(*columns), batch.number)
+            else:
+                self.tick(self._advance({}, self.position))
+
+    def poll(self) -> None:
+        """Read the log's ends; only the job advances time."""
+        with self.lock:
+            self.continuity.note_ends(self.continuity.read_ends(dict(self.position)), prove=True)
+            self.compactor.step()
+
+    def _commit(
+        self, epoch_partials: spill.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
+    ) -> None:
+        """Commit an epoch with the number of the batch that it repeats."""
+        number = None if self._batch is None else self._batch.number
+        super()._commit(epoch_partials, replace(record, job_batch=number), lookup_result)
+
+    def _plan(self, number: int) -> EpochPlan:
+        """Return the offsets of the batch, and the watermark that judged it."""
+        batch = self._batch
+        if batch is None or batch.number != number:
+            msg = f"Follower: expected batch {number} to be the current one."
+            raise ValueError(msg)
+        end = followed_job.read_offsets(batch.ends)
+        return EpochPlan(
+            epoch=compute_next_epoch(self.committer.newest),
+            start=dict.fromkeys(end, 0) | self.position,
+            end=dict(self.position) | end,
+            clipped=False,
+            watermark=(batch.judged_by or None) if self._time_policy.closes else None,
+        )
+
+
+def open_follower(context: DriverContext, committer: Committer, beginning: StartOffsets) -> Follower:
+    """Open the follower of a pipeline's job.
+
+    Raises:
+        CutoverError: The checkpoint cannot be read, or is that of another job.
+    """
+    checkpoint = read_checkpoint(followed_job.get_stream(context.lake).checkpoint)
+    time_policy = FollowedTimePolicy(closes=followed_job.drops_late_records(context.lake, checkpoint))
+    return Follower(context, committer, beginning, time_policy)
+
+
+def follow_job(context: DriverContext, follower: Follower, *, drain: bool) -> bool:
+    """Repeat the job's batches as they commit, until a stop is requested; of a drain, those that have committed.
+
+    Returns:
+        Whether a drain has repeated all of them.
+
+    Raises:
+        CutoverError: The job can no longer be followed; says why.
+    """
+    session = spark.session(context.lake.settings, app=f"cutover-{context.pipeline.name}")
+    follower.recorder.begin_query(session)
+    context.beat.update(state="RUNNING")
+    while not context.stopping.is_set():
+        archived = followed_job.archive_batches(context.lake, context.clock)
+        pending = [batch for batch in archived if batch.number > follower.newest_batch]
+        for batch in pending:
+            if context.stopping.is_set():
+                return False
+            follower.follow(session, batch)
+        _poll(context, follower)
+        if drain:
+            return True
+        if (context.place / "stop").exists():
+            context.stopping.set()
+        context.stopping.wait(context.lake.settings.stream.trigger_seconds)
+    return False
+
+
+def _poll(context: DriverContext, follower: Follower) -> None:
+    try:
+        follower.poll()
+    except LogError as error:
+        if error.runbook != "KafkaUnreachable":
+            raise
+        log.warning("kafka_unreachable", pipeline=context.pipeline.name, waiting_before="look")

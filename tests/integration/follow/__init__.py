@@ -1,0 +1,1 @@
+"""Jobs that Cutover did not write, followed."""

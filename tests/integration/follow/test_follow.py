@@ -1,0 +1,219 @@
+"""Jobs as teams write them: which records they dropped, and whether they do what a definition says."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
+
+from cutover.batch.recompute import recompute_windows
+from cutover.definition import Count, Delta, Fixed, Max, Pipeline, Sliding, SparkStream, Sum, Topic
+from cutover.definition.model.spark_stream import OutputMode
+from cutover.errors import LakeError
+from cutover.pipeline_lake import PipelineLake
+from cutover.positions import followed_job
+from cutover.reconcile.result.finding import Finding, Verdict
+from cutover.reconcile.run import run_reconciliation
+from cutover.settings import Settings
+from cutover.streaming.driver import run_driver
+from tests.integration.streaming.rig import Event, epoch_log, fast, make_topic, send
+from tests.support.jobs import count_windows, merge_into, read_topic, run_job
+
+EVENTS = [
+    Event(id=number, minute=6.0 * number - (260 if number % 9 == 8 else 0), key="ab"[number % 2], partition=number % 2)
+    for number in range(60)
+]
+LATE = {44, 53}
+"""Ids of the events whose window had been closed by the watermark of the batch before theirs."""
+
+KINDS = ("append", "complete", "merge", "merge with marks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rig:
+    """A topic with 60 records, and the folder of a job that reads it."""
+
+    spark: SparkSession
+    settings: Settings
+    topic: str
+    place: Path
+
+    def pipeline(self, mode: OutputMode) -> Pipeline:
+        """Return the definition of what the job is meant to do."""
+        return Pipeline(
+            name="clicks",
+            source=Topic(
+                name=self.topic,
+                schema="id bigint, k string, at timestamp",
+                event_time="at",
+                time_format="millis",
+                parse="from_json",
+            ),
+            key=("k",),
+            window=Fixed(hours=1),
+            measures={"n": Count(), "ids": Sum("id"), "newest": Max("id")},
+            stream=SparkStream(
+                table=Delta(f"{self.place}/table"), checkpoint=f"{self.place}/checkpoint", output_mode=mode
+            ),
+        )
+
+    def run(self, kind: str = "append", change: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> PipelineLake:
+        """Run the job over what the topic holds, and return the pipeline that follows it."""
+        records = change(read_topic(self.spark, self.settings, self.topic, rows=20))
+        mode = find_mode(kind)
+        write = merge_into(f"{self.place}/table", marks="marks" in kind) if mode == "update" else None
+        run_job(count_windows(records), self.place, mode, write)
+        return PipelineLake(self.settings, self.pipeline(mode))
+
+
+def find_mode(kind: str) -> OutputMode:
+    return "append" if kind == "append" else "complete" if kind == "complete" else "update"
+
+
+def compare(lake: PipelineLake) -> Finding:
+    """Follow the job to its newest batch, recompute, and compare."""
+    assert run_driver(lake, until="drain") == 0
+    recompute_windows(lake)
+    return run_reconciliation(lake).finding
+
+
+@pytest.fixture
+def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path: Path) -> Rig:
+    settings = fast(kafka_settings)
+    make_topic(settings, topic_name, partitions=2)
+    send(settings, topic_name, EVENTS)
+    return Rig(spark=spark, settings=settings, topic=topic_name, place=tmp_path / "job")
+
+
+@pytest.mark.quick("merge")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_late_records_of_a_job_are_named_and_its_table_is_reproduced(rig: Rig, kind: str) -> None:
+    finding = compare(rig.run(kind))
+
+    assert finding.job is not None
+    assert finding.job.rows == 14
+    assert (finding.job.different, finding.job.cells, finding.job.foreign_versions) == (0, (), ())
+    assert finding.verdict is (Verdict.CONSISTENT if kind == "complete" else Verdict.EXPLAINED)
+    late = {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
+    assert late == (set() if kind == "complete" else {(number % 2, number // 2) for number in LATE})
+
+
+def test_a_job_in_several_runs_is_followed_across_them(rig: Rig) -> None:
+    lake = rig.run("merge")
+    assert run_driver(lake, until="drain") == 0
+    send(rig.settings, rig.topic, [replace(event, id=event.id + 60, minute=event.minute + 400) for event in EVENTS])
+    finding = compare(rig.run("merge"))
+
+    assert finding.job is not None
+    assert (finding.job.rows > 14, finding.job.different) == (True, 0)
+    batches = [record.job_batch for record in epoch_log(lake).records()]
+    assert batches == list(range(len(batches)))
+
+
+@pytest.mark.quick
+def test_a_job_that_does_something_else_is_named_with_its_cells(rig: Rig) -> None:
+    finding = compare(rig.run("append", lambda rows: rows.where("id <> 7").withColumn("id", F.col("id") + 1)))
+
+    assert (finding.verdict, finding.exit_code) == (Verdict.DIVERGED, 1)
+    assert finding.sentence.startswith(
+        "The streaming job does not do what the definition says: its table differs in 14"
+    )
+    assert finding.job is not None
+    counts = [cell for cell in finding.job.cells if cell.measure == "n"]
+    assert [(cell.key, cell.kind, cell.job, cell.expected) for cell in counts] == [({"k": "b"}, "changed", 4, 5)]
+
+
+def test_a_batch_that_was_not_committed_is_left_to_the_next_run(rig: Rig) -> None:
+    lake = rig.run("append")
+    newest = max(int(file.name) for file in (rig.place / "checkpoint" / "commits").glob("[0-9]*"))
+    for file in (f"{newest}", f".{newest}.crc"):
+        (rig.place / "checkpoint" / "commits" / file).unlink(missing_ok=True)
+
+    assert run_driver(lake, until="drain") == 0
+    assert epoch_log(lake).records()[-1].job_batch == newest - 1
+    finding = compare(rig.run("append"))
+
+    assert finding.job is not None
+    assert (finding.job.batch >= newest, finding.job.different) == (True, 0)
+
+
+def remove_batches(place: Path, *, before: int) -> None:
+    for folder in ("offsets", "commits"):
+        for number in range(before):
+            for name in (f"{number}", f".{number}.crc"):
+                (place / "checkpoint" / folder / name).unlink(missing_ok=True)
+
+
+def test_what_spark_has_removed_from_the_checkpoint_is_not_guessed(rig: Rig) -> None:
+    lake = rig.run("append")
+    remove_batches(rig.place, before=1)
+    finding = compare(lake)
+
+    first = epoch_log(lake).records()[0]
+    assert (first.job_batch, first.start) == (2, {0: 20, 1: 20})
+    assert finding.windows.incomplete_because["unread"] > 0
+    assert finding.job is None or finding.job.different == 0
+    assert finding.verdict in {Verdict.EXPLAINED, Verdict.CONSISTENT, Verdict.NOT_COMPARABLE}
+
+
+def test_batches_lost_before_they_were_archived_and_another_query_end_the_follower(rig: Rig) -> None:
+    lake = rig.run("append")
+    assert run_driver(lake, until="drain") == 0
+    before = len(followed_job.read_archive(lake))
+    send(rig.settings, rig.topic, [replace(event, minute=event.minute + 400) for event in EVENTS])
+    rig.run("append")
+    kept = rig.place / "checkpoint"
+    shutil.copytree(kept, rig.place / "copy")
+    remove_batches(rig.place, before=before + 1)
+    with pytest.raises(LakeError, match=rf"Spark removed {before} to {before} before they were archived"):
+        run_driver(lake, until="drain")
+    shutil.rmtree(kept)
+    shutil.rmtree(rig.place / "table")
+    rig.run("append")
+    with pytest.raises(LakeError, match="the checkpoint was replaced"):
+        run_driver(lake, until="drain")
+
+
+def test_maintenance_of_the_table_is_silent_and_a_removed_version_is_not_comparable(rig: Rig) -> None:
+    lake = rig.run("merge")
+    assert run_driver(lake, until="drain") == 0
+    table = DeltaTable(f"{rig.place}/table")
+    table.optimize.compact()
+    assert compare(lake).verdict is Verdict.EXPLAINED
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    finding = run_reconciliation(lake).finding
+
+    assert (finding.verdict, finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert "Table of the job" in finding.sentence
+
+
+def test_rows_that_someone_else_changed_are_named_with_the_version(rig: Rig) -> None:
+    lake = rig.run("append")
+    DeltaTable(f"{rig.place}/table").delete("k = 'a'")
+    send(rig.settings, rig.topic, [replace(event, minute=event.minute + 400) for event in EVENTS])
+    finding = compare(rig.run("append"))
+
+    assert finding.verdict is Verdict.DIVERGED
+    assert finding.job is not None
+    assert {cell.kind for cell in finding.job.cells} == {"missing"}
+    assert [version.endswith("(DELETE)") for version in finding.job.foreign_versions] == [True]
+    assert lake.name == finding.pipeline
+
+
+def test_sliding_windows_and_other_column_names(rig: Rig) -> None:
+    records = read_topic(rig.spark, rig.settings, rig.topic, rows=20)
+    grouped = count_windows(records, slide="20 minutes").selectExpr("window.start AS hour", "k", "n AS events", "ids")
+    run_job(grouped, rig.place, "append")
+    base = rig.pipeline("append")
+    assert base.stream is not None
+    stream = replace(base.stream, columns={"window_start": "hour", "n": "events"})
+    sliding = replace(base, stream=stream, window=Sliding(size="1 hour", every="20 minutes"))
+    finding = compare(PipelineLake(rig.settings, replace(sliding, measures={"n": Count(), "ids": Sum("id")})))
+
+    assert finding.verdict is Verdict.EXPLAINED
+    assert finding.job is not None
+    assert (finding.job.rows > 14, finding.job.different) == (True, 0)

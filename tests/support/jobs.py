@@ -1,0 +1,65 @@
+"""Streaming jobs as teams write them, with the native sink or a function of foreachBatch."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
+
+from cutover.lake.tables import delta
+from cutover.settings import Settings
+
+Write = Callable[[DataFrame, int], None]
+
+
+def read_topic(
+    spark: SparkSession, settings: Settings, topic: str, *, rows: int, starting: str = "earliest"
+) -> DataFrame:
+    """Return the records of a topic as a team reads them: `id`, `k`, `at`; at most `rows` in a micro-batch."""
+    options = {
+        "kafka.bootstrap.servers": str(settings.kafka.bootstrap_servers),
+        "subscribe": topic,
+        "startingOffsets": starting,
+        "maxOffsetsPerTrigger": str(rows),
+    }
+    value = F.from_json(F.col("value").cast("string"), "id bigint, k string, at bigint").alias("v")
+    records = spark.readStream.format("kafka").options(**options).load().select(value)
+    return records.select("v.id", "v.k", F.timestamp_millis("v.at").alias("at"))
+
+
+def count_windows(
+    records: DataFrame, delay: str = "10 minutes", *, size: str = "1 hour", slide: str | None = None
+) -> DataFrame:
+    """Return the grouping of a team: records and ids of each window and key, with a watermark."""
+    window = F.window("at", size, slide) if slide else F.window("at", size)
+    grouped = records.withWatermark("at", delay).groupBy(window, "k")
+    return grouped.agg(F.count("*").alias("n"), F.sum("id").alias("ids"), F.max("id").alias("newest"))
+
+
+def run_job(query: DataFrame, place: Path, mode: str, write: Write | None = None) -> None:
+    """Run a query over what the topic holds, with its table and its checkpoint in a folder."""
+    writer = query.writeStream.outputMode(mode).option("checkpointLocation", f"{place}/checkpoint")
+    writer = writer.trigger(availableNow=True)
+    running = writer.format("delta").start(f"{place}/table") if write is None else writer.foreachBatch(write).start()
+    running.awaitTermination()
+
+
+def merge_into(table: str, *, marks: bool = False) -> Write:
+    """Return a function of foreachBatch that merges windows and keys into a Delta table."""
+
+    def write(rows: DataFrame, batch: int) -> None:
+        session = rows.sparkSession
+        if not delta.exists(table):
+            rows.limit(0).write.format("delta").save(table)
+        marked = {"txnAppId": "payments-job", "txnVersion": str(batch)} if marks else {}
+        for name, value in marked.items():
+            session.conf.set(f"spark.databricks.delta.write.{name}", value)
+        rows.createOrReplaceTempView("changes")
+        session.sql(
+            f"MERGE INTO delta.`{table}` t USING changes s ON t.window = s.window AND t.k <=> s.k"
+            " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        for name in marked:
+            session.conf.unset(f"spark.databricks.delta.write.{name}")
+
+    return write
