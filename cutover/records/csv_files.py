@@ -44,6 +44,7 @@ CHUNK = 20_000
 _SAMPLE = 100  # first records by which the delimiter is inferred
 _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _MAX_NAME = 63
+_PLAIN_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "AE", "ł": "l", "Ł": "L", "đ": "d"})
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]{0,99})")
 _WITH_MARK = {
     mark: re.compile(rf"-?(?:0|[1-9][0-9]{{0,99}}|[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+)?(?:{point}[0-9]{{1,99}})?")
@@ -188,7 +189,7 @@ def _is_valid(name: str) -> bool:
 
 def make_name(text: str, place: int) -> str:
     """Make a valid name from the text of a header; `place` counts from 1, for a text without letters and digits."""
-    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    plain = unicodedata.normalize("NFKD", text.translate(_PLAIN_LETTERS)).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")[: _MAX_NAME - 7]
     if not name:
         return f"column_{place}"

@@ -339,6 +339,13 @@ def _read_wide_whole(cell: str) -> Any:
     return parse_value(convert_cell(cell, WIDE_WHOLE, "iso"), WIDE_WHOLE, "iso")
 
 
+def _read_bigint(cell: str) -> Any:
+    """Parse an integer; one with grouped digits is a number of which the whole file shows the decimal mark."""
+    if not _WHOLE.fullmatch(cell.strip()):
+        raise InvalidValueError
+    return parse_value(convert_cell(cell, "bigint", "iso"), "bigint", "iso")
+
+
 def _read_spelled_boolean(cell: str) -> bool:
     if cell.strip().lower() not in _SPELLED:
         raise InvalidValueError
@@ -366,9 +373,10 @@ _CELL_READERS: Mapping[str, Callable[[Any], Any]] = {
     "boolean": _read_spelled_boolean,
     WHOLE_TEXT: _read_whole_text,
     WIDE_WHOLE: _read_wide_whole,
+    "bigint": _read_bigint,
     "double": _read_double,
     "string": lambda cell: cell,
-    **{kind: _make_cell_reader(kind) for kind in ("bigint", "date", "timestamp")},
+    **{kind: _make_cell_reader(kind) for kind in ("date", "timestamp")},
 }
 _JSON_READERS: Mapping[str, Callable[[Any], Any]] = {
     kind: _make_json_reader(kind) for kind in TYPES_TRIED if kind != WHOLE_TEXT

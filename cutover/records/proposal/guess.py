@@ -343,7 +343,7 @@ def _choose_amount(columns: Sequence[Column], rows: int) -> str | None:
     return next(
         (
             c.name
-            for c in sorted(numbers, key=lambda c: (c.is_row_number, not is_additive_name(c.name), c.type != "bigint"))
+            for c in sorted(numbers, key=lambda c: (not is_additive_name(c.name), c.is_row_number, c.type != "bigint"))
         ),
         None,
     )
