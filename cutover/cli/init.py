@@ -98,7 +98,7 @@ def init(settings: Settings, name: str, source: str, *, time_format: str | None 
         return Draft(file=_write_definition(target, text), guess=guess, parsed=None, notes=notes)
     survey = survey_file(path, time_format)
     draft = _check_usable(survey.guess(), source)
-    parsed = parse_all_records(path, draft.make_topic(name), draft.key)
+    parsed = parse_all_records(path, draft.make_topic(name), draft.key, survey.marks)
     guess = complete_guess(draft, parsed.times, None if draft.key is None else len(parsed.keys))
     text = template.render_definition(name, name, path.name, guess)
     notes = (*_describe_layout(path), *_list_notes(guess))

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +22,7 @@ from cutover.records.record_files import (
     JsonValue,
     format_name,
     list_suffixes,
-    read_file_lines,
+    read_file_blocks,
     reject_line,
 )
 from cutover.records.reference.values import JsonNumber
@@ -146,14 +146,37 @@ def _reject_width(path: Path, line: int, header: Sequence[str], cells: Sequence[
 
 
 def _decode_lines(path: Path, skipped: int) -> Iterator[str]:
-    for number, line in read_file_lines(path):
-        if number <= skipped:
-            continue
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            hint = "`iconv -f LATIN1 -t UTF-8` converts a Latin-1 file."
-            reject_line(path, number, "UTF-8, got other bytes", hint=hint)
+    """Yield the lines of a file with their terminators, without the first ones; decoded block by block."""
+    number, remainder = 0, b""
+    for block in chain(read_file_blocks(path), [b""]):
+        text = remainder + block
+        end = text.rfind(b"\n") + 1 if block else len(text)
+        remainder = text[end:]
+        lines = _decode_block(path, number, text[:end]).split("\n")
+        last = lines.pop()  # empty if the block ends with a line
+        if len(remainder) > MAX_LINE or len(text) > MAX_LINE + len(block):
+            _check_lengths(path, number, [*lines, last], remainder)
+        yield from [f"{line}\n" for line in lines[max(0, skipped - number) :]]
+        number += len(lines)
+        if last:
+            yield last
+
+
+def _decode_block(path: Path, number: int, text: bytes) -> str:
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = number + text.count(b"\n", 0, error.start) + 1
+        hint = "`iconv -f LATIN1 -t UTF-8` converts a Latin-1 file."
+        reject_line(path, line, "UTF-8, got other bytes", hint=hint)
+
+
+def _check_lengths(path: Path, number: int, lines: Sequence[str], remainder: bytes) -> None:
+    for line, text in enumerate(lines, start=number + 1):
+        if len(text.encode()) >= MAX_LINE:
+            reject_line(path, line, f"at most {MAX_LINE:,} bytes in a line, got more")
+    if len(remainder) > MAX_LINE:
+        reject_line(path, number + len(lines), f"at most {MAX_LINE:,} bytes in a line, got more")
 
 
 def name_fields(header: Sequence[str]) -> list[str]:

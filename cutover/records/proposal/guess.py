@@ -11,7 +11,7 @@ from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, Topic
-from cutover.records.csv_files import choose_marks, convert_cell, make_name, rewrite_number
+from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, rewrite_number
 from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.names import (
     EVENT_WORDS,
@@ -155,6 +155,11 @@ class Survey:
             renamed=self.renamed,
         )
         return guess if event is None else replace(guess, pace=self._measure_sample(guess))
+
+    @property
+    def marks(self) -> dict[str, DecimalMark]:
+        """Decimal marks of the columns; a point where nothing shows another one."""
+        return {name: column.mark or "." for name, column in self.columns.items()}
 
     def _choose_marks(self) -> None:
         """Choose the decimal mark of each column of numbers from all columns."""

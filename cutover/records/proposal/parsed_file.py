@@ -66,20 +66,23 @@ class ParsedFile:
                 self.examples.append(f"line {record.line}, {record.malformed.example}")
 
 
-def parse_all_records(path: Path, topic: Topic, key: str | None) -> ParsedFile:
+def parse_all_records(
+    path: Path, topic: Topic, key: str | None, marks: Mapping[str, DecimalMark] | None = None
+) -> ParsedFile:
     """Read all records of a file by the parser of a topic.
 
     Args:
         path: The file.
         topic: The topic.
         key: Column whose distinct values are counted.
+        marks: Decimal marks of columns of CSV, as `find_marks` finds them; None: they are not known yet.
 
     Raises:
         DefinitionError: The file cannot be read, or a line is not a record.
     """
     parsed_file = ParsedFile(times=RecordTimes(is_logged=topic.log_time is not None))
     if topic.parse == "strict" and not is_json(path):
-        _parse_cells(path, topic, key, parsed_file)
+        _parse_cells(path, topic, key, parsed_file, marks)
         return parsed_file
     for record in read_checked_records(path, topic, FileContent(is_hashed=False)):
         parsed_file.records += 1
@@ -149,11 +152,14 @@ class _CellParser:
             return _INVALID
 
 
-def _parse_cells(path: Path, topic: Topic, key: str | None, parsed_file: ParsedFile) -> None:
+def _parse_cells(
+    path: Path, topic: Topic, key: str | None, parsed_file: ParsedFile, marks: Mapping[str, DecimalMark] | None
+) -> None:
     records = read_csv(path)
     names = name_fields(next(records, (1, []))[1])
     types = list_column_types(topic)
-    parser = _CellParser(topic, types, {name: names.index(name) for name in types}, find_marks(path, types))
+    known_marks = find_marks(path, types) if marks is None else marks
+    parser = _CellParser(topic, types, {name: names.index(name) for name in types}, known_marks)
     while chunk := list(islice(records, CHUNK)):
         columns = list(zip(*(cells for _, cells in chunk), strict=True))
         parsed_file.records += len(chunk)
