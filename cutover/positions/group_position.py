@@ -77,7 +77,7 @@ def find_group_doubt(
     for topic in topics:
         if topic not in bounds or not before[topic].keys() == after[topic].keys() <= bounds[topic].ends.keys():
             return f"the partitions of topic {topic} changed while the group was read"
-        if all(offset is None for offset in before[topic].values()):
+        if any(bounds[topic].ends.values()) and all(offset is None for offset in before[topic].values()):
             return f"the group has committed no offset of topic {topic}, or Kafka has removed it"
         for partition, offset in sorted(before[topic].items()):
             later, end = after[topic][partition], bounds[topic].ends[partition]

@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.positions.contract import parse_position
@@ -68,9 +70,11 @@ def find_row_position(table: PostgresTable) -> PositionReport:
     """Find the position in the row of a table; unknown if there is none.
 
     Raises:
+        DefinitionError: The address cannot be parsed.
         LakeError: The server cannot be reached or rejects the queries, there is no such table, or the position is
             malformed.
     """
+    secrets = _find_secrets(table)
     try:
         with psycopg.connect(table.url, **_CONNECTION) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -79,11 +83,30 @@ def find_row_position(table: PostgresTable) -> PositionReport:
                 connection.execute(limit.encode())
             return _read_row(connection, table)
     except (psycopg.Error, UnicodeError, OSError) as error:
-        # The text of the client may repeat the address.
-        state = getattr(error, "sqlstate", None)
-        reason = getattr(getattr(error, "diag", None), "message_primary", None) if state else None
-        msg = f"Table `{table.shown}`: expected a server that can be read, got: "
-        raise LakeError(msg + f"{reason or type(error).__name__}.") from None
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        for secret in secrets:
+            reason = reason.replace(secret, "***")
+        msg = f"Table `{table.shown}`: expected a server that can be read, got: {reason}."
+        raise LakeError(msg) from None
+
+
+def _find_secrets(table: PostgresTable) -> tuple[str, ...]:
+    """Find the texts of an address that no message may repeat.
+
+    Raises:
+        DefinitionError: libpq cannot parse the address, or a part of a password may be in its host.
+    """
+    try:
+        parameters = conninfo_to_dict(table.url)
+    except psycopg.Error:
+        parameters = {"host": "@"}
+    host, port = str(parameters.get("host") or ""), str(parameters.get("port") or "")
+    if "@" in host or not (port.replace(",", "") or "0").isdigit():
+        msg = f"Table `{table.shown}`: expected an address such as `postgresql://user@host/database`, got another one."
+        hint = "\nHint: in a password `@`, `:`, `/`, `#` and `%` are written `%40`, `%3A`, `%2F`, `%23` and `%25`."
+        raise DefinitionError(msg + hint) from None
+    password = str(parameters.get("password") or "")
+    return tuple(form for form in dict.fromkeys((password, quote(password, safe=""))) if form)
 
 
 def _read_row(connection: psycopg.Connection[Any], table: PostgresTable) -> PositionReport:

@@ -125,6 +125,20 @@ def test_a_group_at_the_end_is_exact_and_one_behind_is_bounded(
     assert show()[1]["level"] == "exact"
 
 
+def test_a_group_of_two_topics_of_which_one_is_empty(client: LogClient, topic_name: str) -> None:
+    topics = (topic_name, f"{topic_name}-empty")
+    for topic in topics:
+        make(client, topic)
+    send(client, topic_name, 5)
+    commit(client, topic_name, topic_name, {0: 4})
+
+    document = get_document(position(group=topic_name, topic=list(topics), rows_within="0 seconds"))
+
+    assert document["position"]["topics"] == {topics[0]: {"0": 4}, topics[1]: {"0": 0}}
+    assert document["position"]["upto"] == {topics[0]: {"0": 5}, topics[1]: {"0": 0}}
+    assert "while the command ran" in document["notes"][0]
+
+
 def test_a_group_behind_a_marker_of_a_transaction_is_exact(client: LogClient, topic_name: str) -> None:
     make(client, topic_name)
     send_transactions(client, topic_name)

@@ -88,6 +88,8 @@ def test_tables_and_rows_that_are_missing_or_malformed_are_named(address: str) -
     [
         "postgresql://me:secret-word@127.0.0.1:1/db#t",
         "postgresql://me:secret-word@[/db#t",
+        "postgresql://me:a@secret-word@127.0.0.1:1/db#t",
+        "postgresql://me:secret%2Dword@127.0.0.1:1/db#t",
         "postgresql://me:secret-word@127.0.0.1:1/db",
         "postgresql://me:secret-word@127.0.0.1:1/db?x=secret-word#t",
         "env:NO_SUCH_VARIABLE#t",
