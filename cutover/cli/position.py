@@ -28,10 +28,12 @@ from cutover.positions.position import (
     format_topic_offsets,
 )
 from cutover.positions.position_file import find_file_position
-from cutover.positions.postgres_row import find_row_position, parse_postgres_table
+from cutover.positions.postgres_row import PostgresTable, find_row_position
 from cutover.positions.spark_checkpoint import SparkCheckpoint, read_checkpoint
 from cutover.positions.table_position import find_table_position, read_newest_version
 from cutover.settings import load_settings
+from cutover.sources.addresses import ICEBERG, POSTGRES, parse_table_address
+from cutover.sources.iceberg import open_iceberg_address
 from cutover.timestamps import to_micros
 
 LONGEST_WAIT = "1 hour"
@@ -68,18 +70,11 @@ def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     sources = {"CHECKPOINT": checkpoint, "--file": file, "--group": group, "--landed": landed, "--run": run}
     named = [name for name, value in sources.items() if value is not None]
     _check_sources(named, table=table, topic=topic, rows_within=rows_within)
-    server_table = None if table is None else parse_postgres_table(table)
-    if server_table is not None and named:
-        msg = f"--table: expected a table in PostgreSQL alone, got {named[0]} as well: it has a row with the position."
-        raise DefinitionError(msg)
-    if server_table is not None:
-        return _show_report(_check(find_row_position(server_table), check_log=check_log))
-    place = None if table is None else _make_absolute(table, of="--table")
     topics = tuple(dict.fromkeys(topic or ()))
     if checkpoint is not None:
-        return _show_query(_make_absolute(checkpoint, of="CHECKPOINT"), place, check_log=check_log)
+        return _show_query(_make_absolute(checkpoint, of="CHECKPOINT"), table, check_log=check_log)
     if group is not None:
-        report = _find_by_group(group, topics, rows_within, place)
+        report = _find_by_group(group, topics, rows_within, table)
     elif landed is not None:
         report = _find_landed(_make_absolute(landed, of="--landed"), topics, check_log=check_log)
     elif run is not None:
@@ -88,9 +83,10 @@ def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         times = run_times.parse_run_times(run, clock_difference=difference, now=now)
         report = run_times.find_run_position(LogClient(load_settings()), topics, times)
     elif file is not None:
+        place = None if table is None else _locate_table(table)
         report = _check(find_file_position(_make_absolute(file, of="--file"), place), check_log=check_log)
     else:
-        report = _check(find_table_position(str(place)), check_log=check_log)
+        report = _check(_find_recorded(str(table)), check_log=check_log)
     return _show_report(report)
 
 
@@ -130,7 +126,7 @@ def _check_sources(
 
 def _show_query(checkpoint: str, table: str | None, *, check_log: bool) -> Output:
     spark_checkpoint = read_checkpoint(checkpoint)
-    versions = None if table is None else list_table_versions(table, spark_checkpoint)
+    versions = None if table is None else list_table_versions(_locate_table(table), spark_checkpoint)
     report = PositionReport(
         position=find_position(spark_checkpoint, versions),
         source="its checkpoint",
@@ -167,7 +163,7 @@ def _find_by_group(group: str, topics: tuple[str, ...], rows_within: str | None,
         return find_group_position(
             LogClient(load_settings()),
             GroupRequest(group=group, topics=topics, rows_within=delay),
-            read_version=lambda: None if table is None else read_newest_version(table),
+            read_version=lambda: None if table is None else read_newest_version(_locate_table(table)),
             wait=time.sleep,
         )
 
@@ -218,6 +214,33 @@ def _encode_report(report: PositionReport) -> dict[str, object]:
 
 def _get_exit_code(report: PositionReport) -> int:
     return 2 if report.position.level is PositionLevel.UNKNOWN else 0
+
+
+def _find_recorded(table: str) -> PositionReport:
+    """Find the position that the job of a table has recorded, in PostgreSQL or elsewhere."""
+    address = parse_table_address(table)
+    if address is None or address.scheme not in POSTGRES:
+        return find_table_position(_locate_table(table))
+    if not address.table:
+        msg = (
+            f"--table `{address.shown}`: expected an address with a table, such as `env:PAYMENTS_DB#analytics.hourly`."
+        )
+        raise DefinitionError(msg)
+    return find_row_position(
+        PostgresTable(url=address.url, table=address.table, shown=address.shown, secrets=address.secrets)
+    )
+
+
+def _locate_table(table: str) -> str:
+    """Return the folder or the URI of a table, or of the metadata file that a catalog of Iceberg has for it."""
+    address = parse_table_address(table)
+    if address is None:
+        return _make_absolute(table, of="--table")
+    if address.scheme == ICEBERG:
+        return str(open_iceberg_address(address).table.metadata_location)
+    msg = f"--table `{address.shown}`: expected a Delta or Iceberg table or a folder of files here."
+    hint = "\nHint: a table in PostgreSQL alone, without another source, has a row with its position."
+    raise DefinitionError(msg + hint)
 
 
 def _make_absolute(place: str, *, of: str) -> str:

@@ -5,28 +5,20 @@ the server keeps the times of commits (`track_commit_timestamp`), rows that were
 that someone else has changed the table; rows that were deleted later leave no trace.
 """
 
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import LakeError
 from cutover.positions.contract import parse_position
 from cutover.positions.position import PositionReport, UnknownPosition
 
 POSITION_TABLE = "cutover_position"
 """Table with the columns `table_name` and `position`, in the schema of the tables that it is about."""
 
-_ADDRESS = re.compile(
-    r"(env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|(?P<url>postgres(ql)?://[^#]*))#(?P<table>.+)", re.DOTALL
-)
-_HIDDEN = "postgresql://***"
 _LIMITS = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL idle_in_transaction_session_timeout = 0")
 _CONNECTION: Mapping[str, Any] = {"application_name": "cutover", "client_encoding": "utf8", "connect_timeout": 10}
 _FIND_TABLE = (
@@ -42,39 +34,17 @@ class PostgresTable:
 
     url: str = field(repr=False)
     table: str  # `schema.table`, as SQL has it
-    shown: str  # address without the user and the password
-
-
-def parse_postgres_table(source: str, environment: Mapping[str, str] = os.environ) -> PostgresTable | None:
-    """Parse `env:VARIABLE#schema.table` or `postgresql://...#schema.table`; None for a folder or another URI.
-
-    Raises:
-        DefinitionError: The address names no table, or the variable is not set.
-    """
-    match = _ADDRESS.fullmatch(source)
-    if match is None:
-        if source.startswith(("postgres://", "postgresql://", "env:")):
-            msg = "--table: expected an address with a table, such as `env:PAYMENTS_DB#analytics.payments_hourly`."
-            raise DefinitionError(msg)
-        return None
-    variable = match["variable"]
-    url = match["url"] if variable is None else environment.get(variable, "")
-    if not url:
-        msg = f"--table `env:{variable}`: expected an address in the environment variable `{variable}`, it is not set."
-        raise DefinitionError(msg)
-    place = _HIDDEN if variable is None else f"env:{variable}"
-    return PostgresTable(url=url, table=match["table"], shown=f"{place}#{match['table']}")
+    shown: str  # address without secrets
+    secrets: tuple[str, ...] = field(repr=False, default=())  # texts that must appear nowhere
 
 
 def find_row_position(table: PostgresTable) -> PositionReport:
     """Find the position in the row of a table; unknown if there is none.
 
     Raises:
-        DefinitionError: The address cannot be parsed.
         LakeError: The server cannot be reached or rejects the queries, there is no such table, or the position is
             malformed.
     """
-    secrets = _find_secrets(table)
     try:
         with psycopg.connect(table.url, **_CONNECTION) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -84,29 +54,10 @@ def find_row_position(table: PostgresTable) -> PositionReport:
             return _read_row(connection, table)
     except (psycopg.Error, UnicodeError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        for secret in secrets:
+        for secret in table.secrets:
             reason = reason.replace(secret, "***")
         msg = f"Table `{table.shown}`: expected a server that can be read, got: {reason}."
         raise LakeError(msg) from None
-
-
-def _find_secrets(table: PostgresTable) -> tuple[str, ...]:
-    """Find the texts of an address that no message may repeat.
-
-    Raises:
-        DefinitionError: libpq cannot parse the address, or a part of a password may be in its host.
-    """
-    try:
-        parameters = conninfo_to_dict(table.url)
-    except psycopg.Error:
-        parameters = {"host": "@"}
-    host, port = str(parameters.get("host") or ""), str(parameters.get("port") or "")
-    if "@" in host or not (port.replace(",", "") or "0").isdigit():
-        msg = f"Table `{table.shown}`: expected an address such as `postgresql://user@host/database`, got another one."
-        hint = "\nHint: in a password `@`, `:`, `/`, `#` and `%` are written `%40`, `%3A`, `%2F`, `%23` and `%25`."
-        raise DefinitionError(msg + hint) from None
-    password = str(parameters.get("password") or "")
-    return tuple(form for form in dict.fromkeys((password, quote(password, safe=""))) if form)
 
 
 def _read_row(connection: psycopg.Connection[Any], table: PostgresTable) -> PositionReport:

@@ -103,5 +103,5 @@ def test_no_message_repeats_a_password(table: str) -> None:
 
 
 def test_another_source_next_to_a_table_of_a_server_is_rejected() -> None:
-    with pytest.raises(DefinitionError, match="alone"):
-        position("checkpoint", table="postgresql://127.0.0.1/db#t")
+    with pytest.raises(DefinitionError, match="alone, without another source"):
+        position(file="position.json", table="postgresql://127.0.0.1/db#t")

@@ -32,7 +32,10 @@ POSITION = {"format": FORMAT, "topics": {"t": {"0": 10, "1": 3}}, "upto": {"t": 
         ({"file": "f", "rows_within": "1 second"}, "--rows-within: expected it together with --group"),
         ({"landed": "l", "table": "t"}, "--table: expected it together with"),
         ({"table": " "}, "expected a folder or a URI, got none"),
-        ({"table": "ftp://host/t"}, "begins with s3://"),
+        ({"table": "ftp://host/t"}, "a Delta or Iceberg table"),
+        ({"table": "gs://bucket/t"}, "begins with s3://"),
+        ({"table": "postgresql://me:pw@host/db"}, "an address with a table"),
+        ({"table": "iceberg://nowhere/n.t"}, "which is not configured"),
         ({"run": "x", "topic": ["t"], "clock_difference": "none"}, "--clock-difference"),
     ],
 )
