@@ -24,6 +24,7 @@ from cutover.quoting import identifier, literal
 _PARTS = ("topic", "partition", "offset")
 _VIEW = "landed"
 _LISTINGS = ("_spark_metadata", ".hoodie", "_delta_log")  # the latter without a table: damaged
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\([0-9]+,0\)")
 _SHOWN = 3  # gaps of a partition in notes
 
 
@@ -169,8 +170,8 @@ def _bind_rows(connection: duckdb.DuckDBPyConnection, uri: str) -> int | None:
 
 def _find_columns(connection: duckdb.DuckDBPyConnection, uri: str) -> dict[str, str] | None:
     """Find the columns of topic, partition and offset, called so or `kafka_offset`, `__offset` and the like."""
-    names = [str(row[0]) for row in connection.execute(f"DESCRIBE {_VIEW}").fetchall()]
-    columns = dict[str, str]()
+    types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {_VIEW}").fetchall()}
+    names, columns = list(types), dict[str, str]()
     for part in _PARTS:
         matches = [name for name in names if re.sub("[^a-z]", "", name.lower()).removeprefix("kafka") == part]
         exact = [name for name in matches if name == part]
@@ -178,7 +179,13 @@ def _find_columns(connection: duckdb.DuckDBPyConnection, uri: str) -> dict[str, 
             msg = f"Copy `{uri}`: expected one column of {part}s, got {', '.join(f'`{name}`' for name in matches)}."
             raise DefinitionError(msg)
         columns |= {part: (exact or matches)[0]} if matches else {}
-    return columns if {"partition", "offset"} <= columns.keys() else None
+    if not {"partition", "offset"} <= columns.keys():
+        return None
+    for part in ("partition", "offset"):
+        if not _WHOLE.fullmatch(types[columns[part]]):
+            msg = f"Copy `{uri}`: expected whole numbers in `{columns[part]}`, got {types[columns[part]]}."
+            raise DefinitionError(msg)
+    return columns
 
 
 def _list_partitions(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from cutover.log.kafka import LogClient
 from cutover.positions.position import Position, PositionReport, TopicOffsets, UnknownPosition
 
+_INTERNAL = "__"  # topics that the client does not list
+
 _UNCOMMITTED = "read_uncommitted"
 """A job may have read what was aborted later: Spark reads uncommitted records unless it is told otherwise."""
 
@@ -27,7 +29,7 @@ def read_topic_bounds(client: LogClient, topics: TopicOffsets | tuple[str, ...])
     """Read the bounds of topics; one that does not exist is omitted.
 
     Raises:
-        LogError: No broker responds.
+        LogError: No broker responds, or a topic with the name of an internal one does not exist.
     """
     existing = set(client.topics())
     return {
@@ -35,7 +37,7 @@ def read_topic_bounds(client: LogClient, topics: TopicOffsets | tuple[str, ...])
             topic_id=client.topic_id(topic), earliest=client.earliest(topic), ends=client.high_watermarks(topic)
         )
         for topic in topics
-        if topic in existing
+        if topic in existing or topic.startswith(_INTERNAL)
     }
 
 

@@ -99,7 +99,9 @@ def test_folders_may_have_the_partition(tmp_path: Path) -> None:
     [
         (pa.table({"topic": ["t"], "partition": [0], "offset": pa.array([None], pa.int64())}), "1 row has none"),
         (pa.table({"topic": ["t"], "partition": [0], "offset": [-1]}), "1 row has none"),
-        (pa.table({"topic": ["t"], "partition": [0], "offset": ["x"]}), "can be read"),
+        (pa.table({"topic": ["t"], "partition": [0], "offset": ["7"]}), "whole numbers in `offset`"),
+        (pa.table({"topic": ["t"], "partition": [0.0], "offset": [1]}), "whole numbers in `partition`"),
+        (pa.table({"topic": ["t"], "partition": [0], "offset": pa.array([2**64 - 1], pa.uint64())}), "can be read"),
         (pa.table({"topic": ["u"], "partition": [0], "offset": [1]}), "found none"),
         (pa.table({"topic": ["t"], "partition": [0], "_offset": [1], "__offset": [1]}), "one column of offsets"),
     ],
