@@ -57,7 +57,7 @@ _SHORT_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?")
 USUAL_FORMS = {"bigint": _SHORT_WHOLE, "double": _SHORT_NUMBER}
 """Type -> form of cells that are certainly valid; other cells may be valid, too."""
 
-_USUAL_TIME = re.compile(
+USUAL_TIME = re.compile(
     r"[1-7][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?)?"
 )
@@ -184,7 +184,7 @@ class ColumnValues:
             return True
         if self.type == "double" and len(self.marks.possible) == 1:
             return _SHORT_NUMBER.fullmatch(value) is not None
-        return self.type == "timestamp" and _USUAL_TIME.fullmatch(value) is not None
+        return self.type == "timestamp" and USUAL_TIME.fullmatch(value) is not None
 
     def _is_usual_json(self, value: Any) -> bool:
         if self.conflict is not None:
@@ -201,7 +201,7 @@ class ColumnValues:
             return False
         if self.type == "string":
             return not (self._job_types or self.patterns.chains) and value.isascii()
-        return self.type == "timestamp" and _USUAL_TIME.fullmatch(value) is not None
+        return self.type == "timestamp" and USUAL_TIME.fullmatch(value) is not None
 
     def _start_patterns(self, value: Any) -> None:
         """Follow the patterns of a text, or of digits such as 20240501 in a cell."""

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date, time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -161,6 +162,27 @@ def test_file_read_by_columns_has_the_malformed_records_of_one_read_by_records(
             by_record.add_malformed(record)
 
     assert (by_column.reasons, by_column.examples) == (by_record.reasons, by_record.examples)
+
+
+@given(
+    day=st.dates(),
+    clock=st.none() | st.times(),
+    gap=st.sampled_from("T "),
+    digits=st.integers(min_value=0, max_value=9),
+    zone=st.sampled_from(["", "Z", "+01:00", "-00:30"]),
+)
+def test_time_of_a_column_is_the_one_of_its_record(
+    day: date, clock: time | None, gap: str, digits: int, zone: str
+) -> None:
+    fraction = f".{'123456789'[:digits]}" if digits else ""
+    text = day.isoformat() if clock is None else f"{day}{gap}{clock:%H:%M:%S}{fraction}{zone}"
+    topic = Topic(name="t", schema="at timestamp, k string", event_time="at")
+    with TemporaryDirectory() as folder:
+        path = write_csv(folder, ["at", "k"], [[text, "a"]], "\n")
+        by_column = parse_all_records(path, topic, None)
+        (record,) = read_checked_records(path, topic, FileContent())
+
+    assert list(by_column.times.events) == [time for time in [record.parsed.values["at"]] if time is not None]
 
 
 def drafted(path: Path) -> Pipeline:
