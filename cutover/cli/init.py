@@ -222,16 +222,33 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     if guess.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)
-    if set(guess.omitted) | {column.name for column in guess.columns} >= _ENVELOPE and _is_nested(guess, "after"):
-        msg = f"--from {source}: expected a record, got the envelope of a change event: its row is under `after`."
-        hint = "unwrap it (Debezium's `ExtractNewRecordState`), or `jq -c 'select(.after) | .after' FILE`."
-        raise DefinitionError(msg + f"\nHint: {hint}")
+    _reject_envelope(guess, source)
     if guess.event_time is not None:
         return guess
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
     omitted_text = "".join(f"; omitted: `{format_name(name)}`, {reason}" for name, reason in guess.omitted.items())
     expected = "a column with a time (ISO 8601, a pattern, or Unix seconds or milliseconds)"
     msg = f"--from {source}: expected {expected}, got {names}{omitted_text}.\nHint: {_hint_time(guess)}"
+    raise DefinitionError(msg)
+
+
+def _reject_envelope(guess: Guess, source: str) -> None:
+    """Reject change events of Debezium, whose rows are under `after`, with the command that unwraps them."""
+    names = {*guess.omitted, *(column.name for column in guess.columns)}
+    if names >= _ENVELOPE and (_is_nested(guess, "after") or _is_nested(guess, "before")):
+        path = ""
+    elif guess.nested.get("payload", frozenset()) >= _ENVELOPE:
+        path = "payload."
+    else:
+        return
+    msg = f"--from {source}: expected a record, got the envelope of a change event: its row is under `{path}after`."
+    prefix = f".{path.removesuffix('.')} | " if path else ""
+    unwrap = f"{prefix}select(.after) | .after + {{op: .op, changed_at: (.source.ts_ms // .ts_ms)}}"
+    hint = (
+        f"`jq -c '{unwrap}' FILE` writes the rows with the time of their change, without deletions; "
+        "in Kafka Connect, Debezium's `ExtractNewRecordState` does."
+    )
+    msg += f"\nHint: {hint}"
     raise DefinitionError(msg)
 
 

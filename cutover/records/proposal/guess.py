@@ -24,7 +24,7 @@ from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import UnreadableError, read_field
 from cutover.records.reference.parse import parse_value
-from cutover.records.reference.values import InvalidValueError
+from cutover.records.reference.values import InvalidValueError, JsonObject
 
 SAMPLE = 1_000
 """Number of newest records of a topic from which a definition is proposed."""
@@ -67,6 +67,7 @@ class Guess:
     rows: int
     malformed: int  # records that are malformed under any schema
     renamed: Mapping[str, str] = field(default_factory=dict)  # name -> text of the header
+    nested: Mapping[str, frozenset[str]] = field(default_factory=dict)  # name of an object -> names of its members
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -153,6 +154,7 @@ class Survey:
             rows=self.rows,
             malformed=self.malformed,
             renamed=self.renamed,
+            nested=self._list_nested(),
         )
         return guess if event is None else replace(guess, pace=self._measure_sample(guess))
 
@@ -179,6 +181,14 @@ class Survey:
             else:
                 names_used[name.lower()] = name
         return reasons
+
+    def _list_nested(self) -> dict[str, frozenset[str]]:
+        examples = {name: column.example.value for name, column in self.columns.items() if column.example is not None}
+        return {
+            name: frozenset(member for member, _ in value.members)
+            for name, value in examples.items()
+            if isinstance(value, JsonObject)
+        }
 
     def _make_column(self, values: ColumnValues) -> Column:
         orders = tuple(column.patterns.order for column in self.columns.values() if column.patterns.order)
