@@ -187,6 +187,7 @@ class SourceBinder:
             raw=view,
             view=view,
             types=types,
+            texts={name: kind for name, kind in types.items() if kind == "JSON"},
             pinned="from a file to which no process can write meanwhile",
         )
 

@@ -20,6 +20,7 @@ from cutover.engine.queries import describe_error
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.quoting import identifier, literal
 from cutover.sources.addresses import TableAddress
+from cutover.sources.reading import reject_like_names
 from cutover.sources.selection import Selection, TimeRange
 from cutover.sources.staging import StagedRows, stage_batches
 
@@ -63,8 +64,8 @@ def attach_duckdb_table(connection: duckdb.DuckDBPyConnection, address: TableAdd
         DefinitionError: The file or the table does not exist.
         LakeError: The file cannot be read, or another process writes to it.
     """
-    path = Path(unquote(address.path.removeprefix("/") if address.host else address.path))
-    path = path if path.is_file() else Path(unquote(address.path.lstrip("/")))
+    path = Path(unquote(address.host + address.path))
+    path = path if path.is_file() else Path(unquote((address.host + address.path).lstrip("/")))
     if not path.is_file():
         msg = f"Table `{address.shown}`: expected a DuckDB file, found none at `{path}`."
         raise DefinitionError(msg + "\nHint: `duckdb:///home/me/sales.duckdb#schema.table` names an absolute path.")
@@ -99,6 +100,7 @@ def stage_database_rows(
     table = _open_table(address)
     schema = table.schema()
     types = {name: str(kind) for name, kind in schema.items()}
+    reject_like_names(address.shown, types)
     foreign = {name: types[name] for name, kind in schema.items() if _has_unread_type(kind)}
     read = [name for name in types if name not in selection.excluded and name not in foreign]
     if not read:

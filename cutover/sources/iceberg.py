@@ -25,6 +25,7 @@ from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.quoting import identifier
 from cutover.sources.addresses import TableAddress, list_url_secrets, redact
 from cutover.sources.file_listing import find_iceberg_metadata
+from cutover.sources.reading import reject_like_names
 from cutover.sources.selection import Selection, TimeRange
 from cutover.sources.staging import StagedRows, stage_batches
 
@@ -260,6 +261,7 @@ def stage_iceberg_rows(
     if not read:
         msg = f"Table `{opened.shown}`: expected a column to read, got none."
         raise DefinitionError(msg)
+    reject_like_names(opened.shown, names)
     with _describing_errors(opened.shown, opened.secrets):
         batches = _read_batches(opened, tasks, read, selection.times)
         path = stage_batches(engine, batches, {name: identifier(name) for name in read}, folder)

@@ -28,7 +28,7 @@ from pyarrow import csv
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import identifier
 from cutover.sources.addresses import TableAddress
-from cutover.sources.reading import DECIMAL_DIGITS
+from cutover.sources.reading import DECIMAL_DIGITS, reject_like_names
 from cutover.sources.selection import Selection
 from cutover.sources.staging import StagedRows, stage_batches
 
@@ -185,6 +185,7 @@ class PostgresSnapshot:
         if not read:
             msg = f"Table `{self._address.shown}`: expected a column to read, got none."
             raise DefinitionError(msg)
+        reject_like_names(self._address.shown, [column.name for column in columns])
         query = self._make_query(place, read, columns, selection)
         try:
             has_special_numbers = False

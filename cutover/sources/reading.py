@@ -95,8 +95,8 @@ def _ignore_folders(plain: Reading) -> Reading:
 def _read_csv(source: str, files: Sequence[str], dialect: Dialect) -> Reading:
     heads = {file: read_csv_head(source, file, dialect) for file in files}
     for head in heads.values():
-        _reject_like_names(source, head.names)
-    _reject_like_names(source, dict.fromkeys(name for head in heads.values() for name in head.names))
+        reject_like_names(source, head.names)
+    reject_like_names(source, dict.fromkeys(name for head in heads.values() for name in head.names))
     described = {"delimiter": describe_delimiters(heads.values()), **dialect.describe()}
     return Reading(functions=read_csv_functions(heads, dialect), dialect=described)
 
@@ -104,8 +104,8 @@ def _read_csv(source: str, files: Sequence[str], dialect: Dialect) -> Reading:
 def _read_parquet(source: str, files: Sequence[str]) -> Reading:
     heads = [_read_head_of_parquet(source, file) for file in files]
     for head in heads:
-        _reject_like_names(source, head.columns.names)
-    _reject_like_names(source, dict.fromkeys(name for head in heads for name in head.columns.names))
+        reject_like_names(source, head.columns.names)
+    reject_like_names(source, dict.fromkeys(name for head in heads for name in head.columns.names))
     _reject_mixed_types(source, heads)
     file_list = ", ".join(literal(escape(file)) for file in files)  # `read_parquet` reads each as a pattern
     # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
@@ -221,7 +221,7 @@ def _is_unreadable(kind: DataType) -> bool:
     return types.is_duration(kind) or any(_is_unreadable(kind.field(n).type) for n in range(kind.num_fields))
 
 
-def _reject_like_names(source: str, names: Iterable[str]) -> None:
+def reject_like_names(source: str, names: Iterable[str]) -> None:
     """Refuse columns whose names differ in case alone: DuckDB calls the second one otherwise."""
     names_by_fold: dict[str, str] = {}
     for name in names:

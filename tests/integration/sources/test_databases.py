@@ -122,6 +122,22 @@ def test_a_missing_table_and_a_missing_driver_are_named(tmp_path: Path) -> None:
         compare("mysql://ann@127.0.0.1:1/shop#t", f"{address}#t")
 
 
+def test_json_of_duckdb_is_rejected_unless_its_texts_are_meant(tmp_path: Path) -> None:
+    address = make_duckdb(tmp_path, """CREATE TABLE t AS SELECT 1 AS k, '{"a": 1}'::JSON AS v""")
+
+    with pytest.raises(DefinitionError, match=r"Column `v` of the expected side.* got JSON\.\n.*--type v=text"):
+        compare(f"{address}#t", f"{address}#t")
+    assert compare(f"{address}#t", f"{address}#t", types={"v": "VARCHAR"}).finding.verdict is Verdict.CONSISTENT
+
+
+def test_a_relative_path_names_a_duckdb_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_duckdb(tmp_path, "CREATE TABLE t AS SELECT 1 AS k")
+    monkeypatch.chdir(tmp_path.parent)
+
+    for address in (f"duckdb://{tmp_path.name}/shop.duckdb#t", f"duckdb:///{tmp_path.name}/shop.duckdb#t"):
+        assert compare(address, address).finding.verdict is Verdict.CONSISTENT
+
+
 def test_a_range_is_selected_in_a_duckdb_table(tmp_path: Path) -> None:
     address = make_duckdb(
         tmp_path, "CREATE TABLE t AS SELECT n AS k, DATE '2024-01-01' + n::INTEGER AS day FROM range(3) r(n)"

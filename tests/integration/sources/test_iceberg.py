@@ -191,6 +191,16 @@ def test_columns_that_are_left_out_are_not_read(catalog: SqlCatalog) -> None:
     assert ({*ROWS.schema.names} == {*bound.types}, rows) == (True, [(2, None), (3, None)])
 
 
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_columns_that_differ_in_case_alone_are_rejected(catalog: SqlCatalog, *, is_copied: bool) -> None:
+    table = make_table(catalog, pa.table({"k": [1, 2], "v": [1, 1], "V": [2, 2]}))
+    if is_copied:
+        delete_positions(table, [0])
+
+    with pytest.raises(DefinitionError, match="differ in more than case, got `v` and `V`"):
+        read(find_folder(table))
+
+
 def test_a_partitioned_table_is_read(catalog: SqlCatalog, tmp_path: Path) -> None:
     schema = catalog.create_table("shop.plain", schema=ROWS.schema).schema()
     day = PartitionField(schema.find_field("day").field_id, 1000, IdentityTransform(), "day")

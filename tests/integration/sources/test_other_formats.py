@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +13,9 @@ from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = pa.table({"k": [1, 2], "v": ["a", "b"]})
 
@@ -55,6 +58,22 @@ def test_only_files_that_a_committed_batch_wrote_are_rows_of_sparks_sink(sink: P
     report = compare(sink, tmp_path / "rows")
 
     assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 2)
+
+
+def test_what_spark_wrote_is_read_by_its_log(spark: "SparkSession", tmp_path: Path) -> None:
+    table, source = tmp_path / "written", tmp_path / "source"
+    for number in range(3):
+        write(source / f"{number}.parquet", pa.table({"k": [number], "v": ["a b"]}))
+        stream = spark.readStream.schema("k bigint, v string").parquet(str(source)).writeStream.format("parquet")
+        stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).partitionBy("v")
+        stream.trigger(availableNow=True).start(str(table)).awaitTermination()
+    listed = next((table / "v=a%20b").glob("*.parquet"), None) or next((table / "v=a b").glob("*.parquet"))
+    write(listed.with_name("part-of-a-lost-batch.parquet"), pa.table({"k": [9]}))
+    write(tmp_path / "rows.parquet", pa.table({"k": [0, 1, 2], "v": ["a b"] * 3}))
+
+    report = compare(table, tmp_path / "rows.parquet")
+
+    assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 3), report.finding.notes
 
 
 def test_a_compacted_log_and_a_folder_that_was_moved_are_read(sink: Path, tmp_path: Path) -> None:

@@ -181,6 +181,38 @@ def test_domains_enums_views_and_quoted_names_are_read(address: str) -> None:
         compare(address, address)
 
 
+@pytest.mark.quick
+def test_columns_that_differ_in_case_alone_are_rejected(address: str) -> None:
+    table = make_table(address, 'v int, "V" int', "1, 2")
+
+    with pytest.raises(DefinitionError, match="differ in more than case, got `v` and `V`"):
+        compare(table, table)
+
+
+@pytest.mark.parametrize("column", ['a"b', "a b", "a\nb", "{}", "%s", "select", "\u00e9", "a,b"])
+def test_any_name_of_a_column_is_read(address: str, column: str) -> None:
+    table = make_table(address, psycopg.sql.Identifier(column).as_string(None) + " int", "1", "NULL")
+
+    report = compare(table, table)
+
+    assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 2)
+
+
+def test_a_table_with_nulls_alone_or_without_rows_is_read(address: str) -> None:
+    execute(address, "DROP TABLE IF EXISTS n", "CREATE TABLE n (k bigint)", "INSERT INTO n VALUES (NULL), (NULL)")
+
+    assert compare(f"{address}#n", f"{address}#n").finding.rows.compared == 2
+    execute(address, "DELETE FROM n")
+    assert compare(f"{address}#n", f"{address}#n").finding.verdict is Verdict.NOT_COMPARABLE
+
+
+def test_a_row_that_is_too_long_is_rejected(address: str) -> None:
+    table = make_table(address, "v text", "repeat('x', 40000000)")
+
+    with pytest.raises(LakeError, match="expected rows of at most 16,777,216 bytes"):
+        compare(table, table)
+
+
 def test_a_policy_that_hides_rows_is_an_error_and_no_smaller_table(address: str) -> None:
     table = make_table(address, "v int", "1", "2")
     execute(
