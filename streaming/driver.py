@@ -65,13 +65,13 @@ def run_driver(
         reached its cut; another driver continues from there.
 
     Raises:
-        DefinitionError: The pipeline follows a job, and was to stop at a cut, be sealed or fill another version.
+        DefinitionError: The pipeline follows a job, whose windows cannot be closed by `final`.
         CutoverError: It cannot start or continue; the heartbeat says FAILED with the same message.
     """
     settings, pipeline = lake.settings, lake.pipeline
-    if pipeline.stream is not None and (aim is not None or until == "final" or settings.stream_version is not None):
-        msg = f"Stream of {pipeline.name}: expected Cutover's own path; a job that is followed decides itself where it "
-        msg += f"ends.\nHint: `cutover follow {pipeline.name} --drain` repeats what it has committed."
+    if pipeline.stream is not None and until == "final":
+        msg = f"Stream of {pipeline.name}: expected Cutover's own path; when the windows of a followed job close, its "
+        msg += f"watermarks decide.\nHint: `cutover follow {pipeline.name} --drain` repeats what it has committed."
         raise DefinitionError(msg)
     clock, place = clock or SystemClock(), run_folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
@@ -120,9 +120,8 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
         if start_offsets.is_sealed(context.pipeline, beginning.record, is_repeated=until == "final"):
             return True
         if context.pipeline.stream is not None:
-            return follower.follow_job(
-                context, follower.open_follower(context, committer, beginning), drain=until == "drain"
-            )
+            engine = follower.open_follower(context, committer, beginning)
+            return follower.follow_job(context, engine, drain=until == "drain", aim=aim)
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
             latest = context.client.latest(name_log(context.pipeline), context.pipeline.source.isolation)

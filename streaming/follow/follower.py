@@ -1,5 +1,6 @@
 """Follower: an engine whose epochs are the micro-batches of a team's own query, and the loop that drives it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import compute_next_epoch
 from cutover.lake.journal_rows import FollowedBatch
+from cutover.log.cut import Cut
 from cutover.positions import followed_job
+from cutover.positions.followed_job import read_offsets
 from cutover.positions.spark_checkpoint import read_checkpoint
 from cutover.records.reading.scan import read_records
 from cutover.streaming.microbatch import spill
@@ -47,7 +50,7 @@ class Follower(MicrobatchEngine):
         Raises:
             CutoverError: Records are missing, or the epoch cannot be committed.
         """
-        starts, ends = followed_job.read_offsets(batch.starts), followed_job.read_offsets(batch.ends)
+        starts, ends = read_offsets(batch.starts), read_offsets(batch.ends)
         with self.lock:
             self._batch, self._time_policy.watermark = batch, batch.watermark
             if self.newest_batch < 0:
@@ -78,7 +81,7 @@ class Follower(MicrobatchEngine):
         if batch is None or batch.number != number:
             msg = f"Follower: expected batch {number} to be the current one."
             raise ValueError(msg)
-        end = followed_job.read_offsets(batch.ends)
+        end = read_offsets(batch.ends)
         return EpochPlan(
             epoch=compute_next_epoch(self.committer.newest),
             start=dict.fromkeys(end, 0) | self.position,
@@ -99,8 +102,14 @@ def open_follower(context: DriverContext, committer: Committer, beginning: Start
     return Follower(context, committer, beginning, time_policy)
 
 
-def follow_job(context: DriverContext, follower: Follower, *, drain: bool) -> bool:
+def follow_job(context: DriverContext, follower: Follower, *, drain: bool, aim: Cut | None = None) -> bool:
     """Repeat the job's batches as they commit, until a stop is requested; of a drain, those that have committed.
+
+    Args:
+        context: Of the driver.
+        follower: Engine that repeats the batches.
+        drain: Stop once all committed batches are repeated.
+        aim: Repeat only batches that end at this cut or before; None: all.
 
     Returns:
         Whether a drain has repeated all of them.
@@ -113,8 +122,7 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool) -> bo
     context.beat.update(state="RUNNING")
     while not context.stopping.is_set():
         archived = followed_job.archive_batches(context.lake, context.clock)
-        pending = [batch for batch in archived if batch.number > follower.newest_batch]
-        for batch in pending:
+        for batch in _list_pending(archived, follower.newest_batch, aim):
             if context.stopping.is_set():
                 return False
             follower.follow(session, batch)
@@ -125,6 +133,16 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool) -> bo
             context.stopping.set()
         context.stopping.wait(context.lake.settings.stream.trigger_seconds)
     return False
+
+
+def _list_pending(archived: Sequence[FollowedBatch], newest: int, aim: Cut | None) -> list[FollowedBatch]:
+    """List the batches that no epoch repeats yet, and that end at a cut or before."""
+    return [
+        batch
+        for batch in archived
+        if batch.number > newest
+        and (aim is None or all(end <= aim.offsets.get(p, 0) for p, end in read_offsets(batch.ends).items()))
+    ]
 
 
 def _poll(context: DriverContext, follower: Follower) -> None:

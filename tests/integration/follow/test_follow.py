@@ -11,15 +11,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
 
 from cutover.batch.recompute import recompute_windows
+from cutover.clock import SystemClock
 from cutover.definition import Count, Delta, Fixed, Max, Pipeline, Sliding, SparkStream, Sum, Topic
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.errors import LakeError
+from cutover.lake.control.versions import list_stream_versions
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions import followed_job
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
+from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming.rig import Event, epoch_log, fast, make_topic, send
 from tests.support.jobs import count_windows, merge_into, read_topic, run_job
 
@@ -139,6 +143,18 @@ def test_a_batch_that_was_not_committed_is_left_to_the_next_run(rig: Rig) -> Non
 
     assert finding.job is not None
     assert (finding.job.batch >= newest, finding.job.different) == (True, 0)
+
+
+def test_the_archived_batches_are_repeated_into_another_version(rig: Rig) -> None:
+    lake = rig.run("append")
+    assert run_driver(lake, until="drain") == 0
+    remove_batches(rig.place, before=2)  # Spark no longer has them, the archive has
+    version, has_met = replay_log(lake, 1, SystemClock())
+
+    assert has_met
+    first, second = (EpochLog(found.uri).records() for found in (*list_stream_versions(lake)[:1], version))
+    assert [record.counts for record in first] == [record.counts for record in second]
+    assert [record.watermark_before for record in first] == [record.watermark_before for record in second]
 
 
 def remove_batches(place: Path, *, before: int) -> None:
