@@ -228,7 +228,8 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
     omitted_text = "".join(f"; omitted: `{format_name(name)}`, {reason}" for name, reason in guess.omitted.items())
     expected = "a column with a time (ISO 8601, a pattern, or Unix seconds or milliseconds)"
-    msg = f"--from {source}: expected {expected}, got {names}{omitted_text}.\nHint: {_hint_time(guess)}"
+    hint = _hint_layout(guess) or _hint_time(guess)
+    msg = f"--from {source}: expected {expected}, got {names}{omitted_text}.\nHint: {hint}"
     raise DefinitionError(msg)
 
 
@@ -266,6 +267,8 @@ def _hint_time(guess: Guess) -> str:
     nested = [name for name in guess.omitted if _is_nested(guess, name)]
     if any("no value shows which" in (column.time_form or "") for column in guess.columns):
         return "state the pattern: `cutover init NAME --from FILE --time-format dd/MM/yyyy`."
+    if any((column.time_form or "").startswith("times except") for column in guess.columns):
+        return "correct or remove these lines; `produce` rejects a file in which a time has another format."
     if any(column.time_form for column in guess.columns):
         return "write these times as 2026-03-02T00:00:00.123456Z, or as whole Unix seconds or milliseconds."
     if any("no identifier" in reason for reason in guess.omitted.values()):
@@ -273,6 +276,18 @@ def _hint_time(guess: Guess) -> str:
     if nested:
         return f"fields at the top of a record alone are read: `jq -c .{nested[0]} FILE` writes what is under one."
     return "Unix times of the years 2000 to 2099 are recognised by a name such as `event_time` or `created_at`."
+
+
+def _hint_layout(guess: Guess) -> str | None:
+    """Return a hint if the only object of a file holds columns, or rows that are arrays; else None."""
+    if guess.rows != 1:
+        return None
+    if len(guess.nested) > 1 and len(set(guess.nested.values())) == 1:
+        return "these are columns; records are written by `df.to_json(FILE, orient='records', lines=True)` of pandas."
+    arrays = [name for name in guess.omitted if _is_nested(guess, name) and name not in guess.nested]
+    if not arrays:
+        return None
+    return f"rows that are arrays need names: `jq -c '.{arrays[0]}[] | {{id: .[0], at: .[1]}}' FILE` writes objects."
 
 
 def _write_definition(target: Path, text: str) -> Path:

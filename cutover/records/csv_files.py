@@ -118,7 +118,8 @@ def read_csv(path: Path, dialect: CsvDialect | None = None) -> Iterator[tuple[in
         except StopIteration:
             return
         except csv.Error as error:
-            reject_line(path, reader.line_num + skipped, f"CSV, got: {error}")
+            hint = "`tr '\\r' '\\n' < FILE` ends lines as usual." if "new-line" in str(error) else ""
+            reject_line(path, reader.line_num + skipped, f"CSV, got: {error}", hint=hint)
         if not cells:
             continue
         if header is None:

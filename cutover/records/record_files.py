@@ -45,12 +45,16 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSED_SUFFIXES = frozenset({".gz", ".zst", ".bz2", ".xz"})
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_UTF_16 = "`iconv -f UTF-16 -t UTF-8 FILE > FILE.csv` converts it."
 _NOT_TEXT = {
-    b"PK\x03\x04": "a ZIP archive or an Excel file",
-    b"PAR1": "a Parquet file",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-    b"7z\xbc\xaf": "a 7z archive",
+    b"PK\x03\x04": (
+        "a ZIP archive or an Excel file",
+        "`unzip -p FILE > FILE.csv` unpacks an archive of one file; Excel saves a sheet as `CSV UTF-8`.",
+    ),
+    b"PAR1": ("a Parquet file", "DuckDB writes it as CSV: `COPY (FROM 'FILE') TO 'FILE.csv'`."),
+    b"\xff\xfe": ("text in UTF-16", _UTF_16),
+    b"\xfe\xff": ("text in UTF-16", _UTF_16),
+    b"7z\xbc\xaf": ("a 7z archive", "`7z x FILE` unpacks it."),
 }
 _MAGIC_BYTES = 6
 _READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
@@ -183,11 +187,10 @@ def _find_unpacker(path: Path) -> Callable[[Path], BinaryIO] | None:
     """Find the decompressor of a file by its first bytes; None if it is not compressed."""
     with path.open("rb") as stream:
         magic = stream.read(_MAGIC_BYTES)
-    for start, kind in _NOT_TEXT.items():
+    for start, (kind, hint) in _NOT_TEXT.items():
         if magic.startswith(start):
-            reject_line(
-                path, 1, f"CSV or JSON lines in UTF-8, optionally compressed (gzip, zstd, bzip2, xz), got {kind}"
-            )
+            expected = f"CSV or JSON in UTF-8, optionally compressed (gzip, zstd, bzip2, xz), got {kind}"
+            reject_line(path, 1, expected, hint=hint)
     return next((unpack for start, unpack in _UNPACKERS.items() if magic.startswith(start)), None)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, name_time_form
 from cutover.records.csv_files import DecimalMark, NumberMarks, convert_cell, is_null_text
-from cutover.records.proposal.names import is_id_name, is_time_name
-from cutover.records.proposal.time_formats import DateOrder, TimePatterns
+from cutover.records.proposal.names import is_reference_name, is_time_name
+from cutover.records.proposal.time_formats import DateOrder, TimePatterns, name_unsupported_time
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import UnreadableError, read_field
 from cutover.records.reference.parse import parse_value
@@ -284,7 +284,7 @@ class ColumnValues:
         is_text = self.type == "string" or self.conflict is not None
         if self.is_cell or not is_text or self.is_nested or "decimal" not in self._job_types:
             return None
-        is_code = self.zero_led or is_id_name(self.name) or is_time_name(self.name)
+        is_code = self.zero_led or is_reference_name(self.name) or is_time_name(self.name)
         if (not fraction and is_code) or whole + fraction > SUMMABLE_DIGITS:
             return None
         return f"decimal({min(SUMMABLE_DIGITS, max(whole + fraction, 18, 10 + fraction))},{fraction})"
@@ -303,7 +303,8 @@ class ColumnValues:
         if not isinstance(value, str | JsonNumber) or (self.type != "string" and not is_time_name(self.name)):
             return None
         is_number = isinstance(value, JsonNumber) or (self.is_cell and self.type != "string")
-        return name_time_form(value.text if isinstance(value, JsonNumber) else value, is_number=is_number)
+        text = value.text if isinstance(value, JsonNumber) else value
+        return name_time_form(text, is_number=is_number) or (None if is_number else name_unsupported_time(text))
 
     @property
     def is_row_number(self) -> bool:

@@ -3,6 +3,7 @@
 All records are read. Lateness and window are measured when the columns are known, by reading the records again.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,9 +19,11 @@ from cutover.records.proposal.names import (
     LOG_WORDS,
     is_additive_name,
     is_id_name,
+    is_reference_name,
     rank_by_words,
 )
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
+from cutover.records.proposal.time_formats import is_clock_time
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import UnreadableError, read_field
 from cutover.records.reference.parse import parse_value
@@ -28,6 +31,8 @@ from cutover.records.reference.values import InvalidValueError, JsonObject
 
 SAMPLE = 1_000
 """Number of newest records of a topic from which a definition is proposed."""
+
+_DECORATED_NUMBER = re.compile(r"\(?[-+]?[$€£¥]? ?[-+]?[0-9][0-9.,' ]*(?: ?[%$€£¥])\)?|[(+$€£¥-]+ ?[0-9][0-9.,' ]*\)?")
 
 MAX_DISTINCT_SHARE = 0.5
 MIN_ROWS_COUNTED = 100
@@ -194,7 +199,8 @@ class Survey:
         orders = tuple(column.patterns.order for column in self.columns.values() if column.patterns.order)
         kind, form = values.propose_type(orders)
         is_text = kind == "string"
-        notes = [*_describe_doubt(values, kind, form, orders), *_describe_nulls(values, kind)]
+        doubts, nulls = _describe_doubt(values, kind, form, orders), _describe_nulls(values, kind)
+        notes = [*doubts, *nulls, *_describe_text(values, kind)]
         return Column(
             name=values.name,
             type=kind,
@@ -291,6 +297,17 @@ def _describe_nulls(values: ColumnValues, kind: str) -> Iterator[str]:
         yield f"`produce` sends null for {cells} such as {text} (line {example.line})"
 
 
+def _describe_text(values: ColumnValues, kind: str) -> Iterator[str]:
+    """Describe texts that people may take for numbers or times."""
+    text = values.example.value if values.example is not None else None
+    if kind != "string" or not isinstance(text, str):
+        return
+    if _DECORATED_NUMBER.fullmatch(text.strip()):
+        yield f"string, since {format_json_value(text)} is no number; write it without a sign, or CAST it in `derive`"
+    elif is_clock_time(text):
+        yield f"{format_json_value(text)} is a time without a date, and no part of any other column"
+
+
 def _choose_event_time(times: Sequence[Column]) -> Column | None:
     """Choose the column whose name best matches an event time and not a log time; the first one of equals."""
     if not times:
@@ -339,7 +356,9 @@ def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
     ids = [
         c
         for c in usable
-        if c.type in {"bigint", WIDE_WHOLE} and is_id_name(c.name) and 1 < c.distinct <= rows * MAX_DISTINCT_SHARE
+        if c.type in {"bigint", WIDE_WHOLE}
+        and is_reference_name(c.name)
+        and 1 < c.distinct <= rows * MAX_DISTINCT_SHARE
     ]
     plain = sorted(few, key=lambda c: is_id_name(c.name) and c.distinct > rows * MAX_DISTINCT_SHARE / 5)
     return next((column.name for column in (*plain, *groups, *ids, *flags)), None)
@@ -351,7 +370,7 @@ def _choose_amount(columns: Sequence[Column], rows: int) -> str | None:
         c
         for c in columns
         if _is_measured(c.type)
-        and not is_id_name(c.name)
+        and not is_reference_name(c.name)
         and c.time_form is None
         and not (c.is_row_number and rows > MIN_ROWS_COUNTED)
     ]

@@ -14,6 +14,9 @@ _IDS = """
     id ids seq sequence number no nr num uuid guid key code zip zipcode postcode plz phone
     row index idx line version year month day weekday hour minute port isbn ean sku
 """
+_ENTITIES = """
+    customer client user account store shop station device sensor product vehicle driver merchant seller buyer member
+"""
 _LEVELS = """
     delay duration latency lag wait elapsed age took gap offset
     rate ratio share percent pct percentage temperature temp price score speed lat lon lng latitude longitude
@@ -21,6 +24,7 @@ _LEVELS = """
     coordinate voltage cpu usage utilization
 """
 _ID_WORDS = frozenset(_IDS.split())
+_ENTITY_WORDS = frozenset(_ENTITIES.split())
 _LEVEL_WORDS = frozenset(_LEVELS.split())
 
 
@@ -33,6 +37,11 @@ def is_time_name(name: str) -> bool:
 def is_id_name(name: str) -> bool:
     """Return whether a column identifies something, or is another number that is neither summed nor averaged."""
     return bool(_split_name(name) & _ID_WORDS)
+
+
+def is_reference_name(name: str) -> bool:
+    """Return whether a number of this name refers to something, such as `customer` or `customer_id`."""
+    return bool(_split_name(name) & (_ID_WORDS | _ENTITY_WORDS))
 
 
 def is_additive_name(name: str) -> bool:

@@ -33,7 +33,7 @@ pipeline = Pipeline(
         event_time="{event_time}",
 {log_time}
         # How the JSON writes timestamps: iso, a pattern such as dd.MM.yyyy HH:mm, or seconds, millis, micros or nanos
-        # since 1970.
+        # since 1970. A time without a zone is in UTC.
         time_format="{time_format}",
 {parse}    ),
     # Records for which this is not true are ignored, such as where="{key} IS NOT NULL".

@@ -31,6 +31,24 @@ _MONTH_NAMED = re.compile(rf"[A-Za-z]{{3}} (?P<a>[0-9]{{1,2}})(?P<mark>,?) [0-9]
 _COMPACT = re.compile(r"[0-9]{8}(?:(?P<gap>T?)[0-9]{4}(?P<second>[0-9]{2})?(?P<zone>[Zz])?)?")
 
 
+_UNSUPPORTED = (
+    (re.compile(r"[0-9]{1,2}([/.-])[0-9]{1,2}\1[0-9]{2}(?:[ T,].*)?"), "a year of two digits"),
+    (re.compile(r"[0-9]{1,2}\.? [A-Za-z]{4,9},? [0-9]{4}.*|[A-Za-z]{4,9} [0-9]{1,2},? [0-9]{4}.*"), "a month in full"),
+    (re.compile(r"[A-Za-z]{3,9},? [0-9A-Za-z]+[ -][0-9A-Za-z]+[ -].*[0-9]{2}:[0-9]{2}.*"), "a day of the week"),
+)
+_TIME_OF_DAY = re.compile(r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.][0-9]+)?)?(?: ?[AaPp][Mm])?")
+
+
+def name_unsupported_time(text: str) -> str | None:
+    """Name what no pattern has in a text that resembles a time; None if it resembles none."""
+    return next((name for shape, name in _UNSUPPORTED if shape.fullmatch(text)), None)
+
+
+def is_clock_time(text: str) -> bool:
+    """Return whether a text is a time of day without a date."""
+    return _TIME_OF_DAY.fullmatch(text) is not None
+
+
 @dataclass(slots=True)
 class PatternChain:
     """Patterns of one order of day and month, each of which accepts what the ones before it accept."""

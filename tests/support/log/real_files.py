@@ -302,6 +302,29 @@ KINDS = {
         event_time="at",
         types={"amount": "decimal(18,0)", "zip": "string", "is_new": "string"},
     ),
+    "identifiers in quotes, without `id` in their names": Kind(
+        name="a.jsonl",
+        text="\n".join(
+            json.dumps({"customer": str(n % 2), "amount": str(n), "at": f"2024-05-0{1 + n}"}) for n in range(6)
+        ),
+        event_time="at",
+        key="customer",
+        types={"customer": "string", "amount": "decimal(18,0)"},
+    ),
+    "numbers with signs of money": Kind(
+        name="a.csv",
+        text=join_rows("shop,price,at", *make_rows("{shop},$1{n}.50," + AT)),
+        event_time="at",
+        types={"price": "string"},
+        measures=("events",),
+        notes=('string, since "$10.50" is no number',),
+    ),
+    "a date and a time of day": Kind(
+        name="a.csv",
+        text=join_rows("shop,amount,date,time", *make_rows("{shop},{n},2024-05-0{day},10:{minute:02}")),
+        event_time="date",
+        notes=('"10:00" is a time without a date',),
+    ),
     "a number that is in quotes in some records": Kind(
         name="a.jsonl",
         text="\n".join(
