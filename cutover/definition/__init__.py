@@ -9,6 +9,7 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.measures.ordered import Bag, First, Last
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
+from cutover.definition.model.json_fields import JsonField
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
 from cutover.definition.model.policy import Audit, Policy
 from cutover.definition.model.spark_stream import Delta, SparkStream
@@ -50,6 +51,7 @@ __all__ = [
     "Fixed",
     "Global",
     "Join",
+    "JsonField",
     "Last",
     "Lateness",
     "Lookup",

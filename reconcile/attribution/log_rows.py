@@ -9,14 +9,14 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import Topic, list_fields
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
@@ -28,7 +28,7 @@ from cutover.log.topic_partitions import find_source
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.reading import scan
 from cutover.records.reading.scan import Offsets, OffsetSpan
-from cutover.records.reference.parse import parse_value
+from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError
 
 PORTION = 200_000
@@ -149,12 +149,23 @@ def parse_event_time(value: bytes | None, topic: Topic) -> int | None:
         fields = json.loads((value or b"").decode())
     except (ValueError, RecursionError):
         return None
-    event = fields.get(topic.event_time) if isinstance(fields, dict) else None
+    column = next(item for item in list_fields(topic) if item.name == topic.event_time)
+    if column.parse == "from_json" and any(isinstance(step, int) for step in column.path):
+        return None  # another element may be one that `from_json` does not read: then it reads none of the array
+    event = fields if isinstance(fields, dict) else None
+    for step in column.path:
+        event = _select_step(event, step)
     try:
-        if topic.time_format not in EPOCH_FORMATS:
-            return int(parse_value(event, "timestamp", topic.time_format)) if isinstance(event, str) else None
+        if column.time_format not in EPOCH_FORMATS:
+            return int(parse_value(event, "timestamp", column.time_format)) if isinstance(event, str) else None
     except InvalidValueError:
         return None
     if not isinstance(event, int) or isinstance(event, bool) or not -(2**63) <= event < 2**63:
         return None  # `from_json` keeps an earlier value of the name, if there is one
-    return convert_epoch_time(event, topic.time_format)
+    return convert_epoch_time(event, column.time_format)
+
+
+def _select_step(value: Any, step: str | int) -> Any:
+    if isinstance(step, int):
+        return value[step] if isinstance(value, list) and step < len(value) else None
+    return value.get(step) if isinstance(value, dict) else None

@@ -199,7 +199,7 @@ def describe_mismatch(value: bytes | None, topic: Topic) -> str | None:
         reason = parse_record(value, _narrow_topic(topic, item)).reason
         if reason in {Reason.TYPE, Reason.MISSING}:
             problem = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
-            return f"field `{item.name}` {problem}"
+            return f"field `{item.label}` {problem}"
     return None
 
 
@@ -214,8 +214,8 @@ def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
     if value is None or not parse_record(value, topic).unknown:
         return []
     if topic.parse == "from_json":
-        return list_unknown_names(value, topic)
-    return sorted(set(json.loads(value)) - {item.name for item in list_fields(topic)})
+        return list_unknown_names(value.decode("utf-8", "replace"), topic)
+    return sorted(set(json.loads(value)) - {item.path[0] for item in list_fields(topic)})
 
 
 def _find_malformed(

@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type
 
 from cutover.definition.checks import change, joins, measures
 from cutover.definition.checks.contract import check_contract
+from cutover.definition.checks.json_fields import check_json_fields
 from cutover.definition.checks.measures import reject_field
 from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.checks.spark_stream import check_spark_stream
@@ -22,9 +23,7 @@ from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Jo
 from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql, make_right_side
 from cutover.definition.model.policy import Audit, HazardKind, Policy
 from cutover.definition.model.record_ids import compute_id_horizon
-from cutover.definition.model.time_patterns import EXAMPLE, compile_pattern
-from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import CORRUPT_COLUMN, ParseForm, Topic, check_name, list_column_types, list_fields
+from cutover.definition.model.topic import Topic, check_name, list_column_types, list_fields
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS
 from cutover.definition.windows.sessions import Sessions
@@ -210,6 +209,7 @@ def _check_right(pipeline: Pipeline) -> None:
 
 
 def _check_source(field_prefix: str, topic: Topic) -> None:
+    check_json_fields(field_prefix, topic)
     column_types = list_column_types(topic)
     if not TOPIC_NAME.match(topic.name):
         reject_field(
@@ -222,29 +222,8 @@ def _check_source(field_prefix: str, topic: Topic) -> None:
             _reject_unknown(field, name, column_types)
         if column_types[name] != "timestamp":
             reject_field(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
-    _check_time_format(f"{field_prefix}.time_format", topic.time_format)
-    if topic.parse not in get_args(ParseForm):
-        reject_field(f"{field_prefix}.parse", " or ".join(get_args(ParseForm)), repr(topic.parse)[:_MAX_SHOWN_LENGTH])
-    if topic.parse == "from_json" and CORRUPT_COLUMN in column_types:
-        hint = "from_json writes the text of a record with an unreadable field into it"
-        reject_field(f"{field_prefix}.schema", f"another name than `{CORRUPT_COLUMN}`", f"`{CORRUPT_COLUMN}`", hint)
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
         reject_field(f"{field_prefix}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
-
-
-def _check_time_format(field: str, time_format: str) -> None:
-    if time_format == "iso" or time_format in EPOCH_FORMATS:
-        return
-    try:
-        compile_pattern(time_format)
-    except DefinitionError as error:
-        names = ", ".join(("iso", *EPOCH_FORMATS))
-        reject_field(
-            field,
-            f"{names} or a pattern such as {EXAMPLE}",
-            repr(time_format[:_MAX_SHOWN_LENGTH]),
-            str(error).partition("\n")[0],
-        )
 
 
 def _check_columns(field: str, pipeline: Pipeline) -> None:

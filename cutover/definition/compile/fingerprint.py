@@ -59,9 +59,22 @@ def _describe_topic(topic: Topic) -> dict[str, Any]:
         "event_time": topic.event_time,
         "time_format": topic.time_format,
         **({} if topic.parse == "strict" else {"parse": topic.parse}),
+        **_describe_places(topic),
         "max_value_bytes": topic.max_value_bytes,
         "isolation": topic.isolation,
     }
+
+
+def _describe_places(topic: Topic) -> dict[str, Any]:
+    """Describe the columns of other places or forms than the topic's; empty if there are none."""
+    places = {
+        field.name: [list(field.path), field.parse, field.time_format if field.type == "timestamp" else None]
+        for field in list_fields(topic)
+        if field.path != (field.name,)
+        or field.parse != topic.parse
+        or (field.type == "timestamp" and field.time_format != topic.time_format)
+    }
+    return {"fields": places} if places else {}
 
 
 def _describe_join(join: Join | SelfJoin) -> dict[str, Any]:

@@ -4,10 +4,13 @@ A schema is a closed list of types, each of which every engine reads from JSON i
 """
 
 import re
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Literal
 
+from cutover.definition.model.json_fields import JsonField, JsonPath, ParseForm, format_path, parse_path
 from cutover.errors import DefinitionError
 
 IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
@@ -34,9 +37,6 @@ _FIELD = re.compile(r"^\s*(`[^`]+`|\S+?)\s*(?:\s|:)\s*(.+?)\s*$", re.DOTALL)
 _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 
 
-ParseForm = Literal["strict", "from_json"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """Kafka topic whose values are JSON objects, and how its records are parsed."""
@@ -47,34 +47,65 @@ class Topic:
     log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
     time_format: str = "iso"  # how the JSON encodes a timestamp: iso, seconds, ..., nanos or `dd.MM.yyyy HH:mm`
     parse: ParseForm = "strict"  # from_json: as Spark's function of that name does with its default options
+    fields: Mapping[str, JsonField] = field(default_factory=dict, hash=False)  # columns of other places or forms
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     record_id: str | None = None  # NOT NULL column that identifies a record: a record sent twice is counted once
     id_horizon: str | None = None  # how far behind the watermark ids are remembered; None: as long as a window is open
 
+    def __post_init__(self) -> None:
+        if isinstance(self.fields, Mapping):  # the checks reject anything else
+            object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One top-level field of the record."""
+    """Column of the schema, and how it is read from the JSON of a record."""
 
     name: str
     type: str  # boolean, int, bigint, double, decimal(p,s), string, timestamp or date
     nullable: bool
+    path: JsonPath
+    parse: ParseForm = "strict"
+    time_format: str = "iso"
+
+    @property
+    def label(self) -> str:
+        """Name of the place in the JSON, for messages and for the header of a CSV file."""
+        return str(self.path[0]) if len(self.path) == 1 else format_path(self.path)
 
 
 def list_fields(topic: Topic) -> tuple[Field, ...]:
-    """Return the fields of a topic's schema; raises as `parse_schema` does."""
-    return parse_schema(topic.schema)
+    """Return the fields of a topic's schema, with where and how they are read.
+
+    Raises:
+        DefinitionError: As `parse_schema` does, or a path is invalid.
+    """
+    return _list_fields(topic.schema, topic.parse, topic.time_format, tuple(topic.fields.items()))
+
+
+@lru_cache(maxsize=256)
+def _list_fields(
+    schema: str, parse: ParseForm, time_format: str, overrides: tuple[tuple[str, JsonField], ...]
+) -> tuple[Field, ...]:
+    places = dict(overrides)
+    columns = []
+    for column in parse_schema(schema):
+        place = places.get(column.name, JsonField())
+        path = column.path if place.path is None else parse_path(place.path)
+        form, format_of_times = place.parse or parse, place.time_format or time_format
+        columns.append(replace(column, path=path, parse=form, time_format=format_of_times))
+    return tuple(columns)
 
 
 def list_column_types(topic: Topic) -> dict[str, str]:
     """Map each column to its type (`bigint`, `decimal(9,2)`), in schema order; raises as `parse_schema` does."""
-    return {field.name: field.type for field in list_fields(topic)}
+    return {column.name: column.type for column in parse_schema(topic.schema)}
 
 
 @cache
 def parse_schema(text: str) -> tuple[Field, ...]:
-    """Parse a schema such as `seq bigint NOT NULL, carrier string`.
+    """Parse a schema such as `seq bigint NOT NULL, carrier string`, whose columns are top-level fields of their names.
 
     Raises:
         DefinitionError: A type is not in the list, or a name is not an identifier, is reserved or appears twice
@@ -85,11 +116,11 @@ def parse_schema(text: str) -> tuple[Field, ...]:
         msg = "Schema: expected at least one field, such as `carrier string`, got none."
         raise DefinitionError(msg)
     names: set[str] = set()
-    for field in schema_fields:
-        if field.name.lower() in names:
-            msg = f"Schema: expected distinct names, got `{field.name}` twice (names are compared without case)."
+    for column in schema_fields:
+        if column.name.lower() in names:
+            msg = f"Schema: expected distinct names, got `{column.name}` twice (names are compared without case)."
             raise DefinitionError(msg)
-        names.add(field.name.lower())
+        names.add(column.name.lower())
     return schema_fields
 
 
@@ -145,7 +176,7 @@ def _parse_field(part: str) -> Field:
     check_name(name, of="Schema")
     kind = _NOT_NULL.sub("", type_text)
     try:
-        return Field(name=name, type=normalize_type(kind), nullable=kind == type_text)
+        return Field(name=name, type=normalize_type(kind), nullable=kind == type_text, path=(name,))
     except DefinitionError as error:
         msg = f"Schema, field `{name}`: {error}"
         raise DefinitionError(msg) from None

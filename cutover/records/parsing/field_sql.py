@@ -1,23 +1,31 @@
-"""Spark SQL of each field of a topic in the strict form: how it is read from the JSON, and how its type is checked."""
+"""Spark SQL of each column of a topic in the strict form: how it is read from the JSON, and how its type is checked.
 
-from collections.abc import Iterable
+A column in an object is read by `from_json` with nested structs. Elements of arrays are read as VARIANT, with the place
+inside of them selected from it, since `from_json` gives up a whole array if one of its elements has a wrong type.
+"""
+
 from dataclasses import dataclass
 
+from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.time_patterns import compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS, ISO_TIMESTAMP
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.parsing import limits
+from cutover.records.parsing.json_sql import VARIANT, select_path_sql, select_variant_sql
 
 LOG_COLUMNS = ("_partition", "_offset", "_log_time")
+
+_NUMBER_KINDS = "({kind} IN ('BIGINT', 'DOUBLE', 'FLOAT') OR startswith({kind}, 'DECIMAL'))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSql:
-    """Spark SQL of one field, over the columns `<name>` (read by `from_json`) and `__kind_<name>` (its JSON type)."""
+    """Spark SQL of one column, over the columns `<name>` (read by `from_json`) and `__kind_<name>` (its JSON type)."""
 
     name: str
     nullable: bool
-    read_as: str  # type in the schema of `from_json`
+    path: JsonPath  # in the JSON
+    read_as: str  # type in the schema of `from_json`, at the path up to its first index
     value: str  # the typed value; null if it is invalid
     is_present: str | None  # condition under which a null `value` is a wrong type; None: the type cannot be wrong
     has_colons: bool  # its text contains colons
@@ -25,64 +33,117 @@ class FieldSql:
     @property
     def is_variant(self) -> bool:
         """Return whether the JSON type has to be checked explicitly."""
-        return self.read_as == "variant"
+        return VARIANT in self.read_as
 
     @property
     def is_absent(self) -> str:
         """Return the condition that the field is missing or null, as opposed to invalid."""
         return f"coalesce(`__kind_{self.name}` = 'VOID', true)" if self.is_variant else f"`{self.name}` IS NULL"
 
+    @property
+    def outer_path(self) -> JsonPath:
+        """Path up to the first index."""
+        return split_path(self.path)[0]
+
+    def select_sql(self, root: str) -> str:
+        """Return the SQL of the value as it is read, in the struct of the record."""
+        outer, inner = split_path(self.path)
+        value = select_path_sql(root, outer)
+        return select_variant_sql(value, inner) if inner else value
+
+    def is_wrong_parent_sql(self, root: str) -> str | None:
+        """Return the condition that a parent inside of an array is neither an object nor an array, as the path says."""
+        outer, inner = split_path(self.path)
+        array = select_path_sql(root, outer)
+        conditions = []
+        for length in range(1, len(inner)):
+            kind = f"schema_of_variant({select_variant_sql(array, inner[:length])})"
+            expected = "ARRAY" if isinstance(inner[length], int) else "OBJECT"
+            conditions.append(f"NOT ({kind} = 'VOID' OR startswith({kind}, '{expected}'))")
+        return f"coalesce({' OR '.join(conditions)}, false)" if conditions else None
+
+
+def split_path(path: JsonPath) -> tuple[JsonPath, JsonPath]:
+    """Split a path before its first index, from which on it is read from VARIANT."""
+    first = next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))
+    return path[:first], path[first:]
+
 
 def make_field_sqls(topic: Topic) -> tuple[FieldSql, ...]:
-    """Build the SQL of each field of a topic, in the order of the schema."""
-    return tuple(_make_field_sql(field, topic) for field in list_fields(topic))
+    """Build the SQL of each column of a topic that is read strictly, in the order of the schema."""
+    return tuple(make_field_sql(field, topic) for field in list_fields(topic) if field.parse == "strict")
 
 
-def _make_field_sql(field: Field, topic: Topic) -> FieldSql:
+def make_field_sql(field: Field, topic: Topic, *, from_variant: bool = False) -> FieldSql:
+    """Build the SQL of one column; `from_variant`: it is read as VARIANT whatever its type is."""
+    is_event_time = field.name == topic.event_time
+    is_element = bool(split_path(field.path)[1])
+    if from_variant or is_element:
+        read_as = f"array<{VARIANT}>" if is_element and not from_variant else VARIANT
+        return _make_variant_sql(field, read_as, is_event_time=is_event_time)
+    name = f"`{field.name}`"
     if field.type in {"boolean", "int", "bigint"}:
-        return _make_sql(field, field.type, f"`{field.name}`", None)
+        return _make_sql(field, field.type, name, None)
     if field.type == "double":
-        return _make_sql(field, "double", _read_finite_sql(field.name), f"`{field.name}` IS NOT NULL")
-    if field.type == "timestamp" and topic.time_format in EPOCH_FORMATS:
-        is_present = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
-        return _make_sql(field, "bigint", convert_epoch_sql(field.name, topic.time_format), is_present)
-    is_present = _is_present_sql(field, topic)
-    value = _read_variant_sql(field, topic)
-    return _make_sql(field, "variant", value, is_present, has_colons=field.type == "timestamp")
+        return _make_sql(field, "double", _read_finite_sql(name), f"{name} IS NOT NULL")
+    if field.type == "timestamp" and field.time_format in EPOCH_FORMATS:
+        is_present = None if is_event_time else f"{name} IS NOT NULL"
+        return _make_sql(field, "bigint", convert_epoch_sql(name, field.time_format), is_present)
+    return _make_variant_sql(field, VARIANT, is_event_time=is_event_time)
 
 
-def _make_sql(field: Field, read_as: str, value: str, is_present: str | None, *, has_colons: bool = False) -> FieldSql:
+def _make_sql(field: Field, read_as: str, value: str, is_present: str | None) -> FieldSql:
     return FieldSql(
         name=field.name,
         nullable=field.nullable,
+        path=field.path,
         read_as=read_as,
         value=value,
         is_present=is_present,
-        has_colons=has_colons,
+        has_colons=field.type == "timestamp" and VARIANT in read_as,
     )
 
 
-def _is_present_sql(field: Field, topic: Topic) -> str:
-    # A string that is not a time is an invalid event time (EVENT_TIME); a value that is not a string is a wrong type.
-    kinds = "'VOID', 'STRING'" if field.name == topic.event_time else "'VOID'"
-    return f"(`__kind_{field.name}` NOT IN ({kinds}))"
+def _make_variant_sql(field: Field, read_as: str, *, is_event_time: bool) -> FieldSql:
+    name, kind = f"`{field.name}`", f"`__kind_{field.name}`"
+    is_number_time = field.type == "timestamp" and field.time_format in EPOCH_FORMATS
+    # A value of the right JSON type that is not a time is an invalid event time (EVENT_TIME), another one a wrong type.
+    right_kinds = ("'VOID'", "'BIGINT'" if is_number_time else "'STRING'")
+    is_present = f"({kind} NOT IN ({', '.join(right_kinds if is_event_time else right_kinds[:1])}))"
+    if field.type == "boolean":
+        value = f"IF({kind} = 'BOOLEAN', {_get_sql(name, 'boolean')}, NULL)"
+    elif field.type in {"int", "bigint"}:
+        value = f"IF({kind} = 'BIGINT', {_get_sql(name, field.type)}, NULL)"
+    elif field.type == "double":
+        number = _read_finite_sql(_get_sql(name, "double"))
+        value = f"IF({_NUMBER_KINDS.format(kind=kind)}, {number}, NULL)"
+    elif is_number_time:
+        value = f"IF({kind} = 'BIGINT', {convert_epoch_sql(_get_sql(name, 'bigint'), field.time_format)}, NULL)"
+    else:
+        value = _read_text_sql(field)
+    return _make_sql(field, read_as, value, is_present)
 
 
-def _read_finite_sql(name: str) -> str:
+def _get_sql(value: str, kind: str) -> str:
+    return f"try_variant_get({value}, '$', '{kind}')"
+
+
+def _read_finite_sql(value: str) -> str:
     # 1e400 is read as infinity. Adding zero turns -0.0 into 0.0, since engines order and group the two differently.
-    return f"IF(abs(`{name}`) < double('Infinity'), `{name}` + 0D, NULL)"
+    return f"IF(abs({value}) < double('Infinity'), {value} + 0D, NULL)"
 
 
-def convert_epoch_sql(name: str, time_format: str) -> str:
+def convert_epoch_sql(value: str, time_format: str) -> str:
     """Return the SQL of a whole number as a timestamp; null if it is out of range."""
     if time_format == "nanos":  # rounded down; all of them are in range
-        return f"timestamp_micros(`{name}` div 1000L - IF(`{name}` % 1000L < 0L, 1L, 0L))"
+        return f"timestamp_micros({value} div 1000L - IF({value} % 1000L < 0L, 1L, 0L))"
     unit = 1_000_000 // EPOCH_FORMATS[time_format]
     first_value, last_value = limits.MIN_MICROS // unit, limits.MAX_MICROS // unit
-    return f"IF(`{name}` BETWEEN {first_value}L AND {last_value}L, timestamp_micros(`{name}` * {unit}L), NULL)"
+    return f"IF({value} BETWEEN {first_value}L AND {last_value}L, timestamp_micros({value} * {unit}L), NULL)"
 
 
-def _read_variant_sql(field: Field, topic: Topic) -> str:
+def _read_text_sql(field: Field) -> str:
+    """Return the SQL of a decimal, a string, a date or a time that is a text."""
     text, kind = f"CAST(`{field.name}` AS string)", f"`__kind_{field.name}`"
     decimal = parse_decimal_type(field.type)
     if decimal is not None:
@@ -91,8 +152,8 @@ def _read_variant_sql(field: Field, topic: Topic) -> str:
         return f"IF({number} AND {_match_whole_sql(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
     if field.type == "string":
         return f"IF({kind} = 'STRING', {text}, NULL)"
-    if field.type == "timestamp" and topic.time_format != "iso":
-        pattern, value = f"(?i:{compile_pattern(topic.time_format).regex})", _make_pattern_sql(text, topic.time_format)
+    if field.type == "timestamp" and field.time_format != "iso":
+        pattern, value = f"(?i:{compile_pattern(field.time_format).regex})", _make_pattern_sql(text, field.time_format)
     else:
         pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
         value = f"try_cast({text} AS {field.type})"
@@ -109,13 +170,3 @@ def _make_pattern_sql(text: str, pattern: str) -> str:
 def _match_whole_sql(text: str, pattern: str) -> str:
     # `$` would also match before a line break at the end.
     return f'{text} RLIKE r"^(?:{pattern})\\z"'
-
-
-def join_by_or(conditions: Iterable[str]) -> str:
-    """Return the disjunction of conditions; false if there are none."""
-    return " OR ".join(conditions) or "false"
-
-
-def count_colons_sql(text: str) -> str:
-    """Build an expression; it splits, which is faster than a regular expression."""
-    return f"(size(split({text}, ':')) - 1)"

@@ -1,37 +1,41 @@
 """Values as a team's job reads them: `from_json(CAST(value AS string), schema)` with Spark's default options.
 
 It is the engine's own `from_json`, so that a field which it cannot read is null, as in the job. Values that it reads
-but that no table of ours holds are malformed: `NaN`, infinities, times outside of the years 1000 to 8999, and a time
-without a date, which would be one of the day on which it is read.
+but that no table of ours holds are malformed: `NaN`, infinities, times outside of the years 1000 to 8999, a time
+without a date, which would be one of the day on which it is read, and one before 1980 in a named zone. The schema has a
+struct or an array for each object or array that leads to a column.
 
-Two types take a detour. Times are read as texts and cast by the function that `from_json` uses. Decimals are read from
-VARIANT in the rare records that may have a text with an exponent of many digits, or very long, since one such text
+Three types take a detour. Times are read as texts and cast by the function that `from_json` uses. Decimals are read
+from VARIANT in the rare records that may have a text with an exponent of many digits, or very long, since one such text
 takes seconds to minutes: it is null. If a name occurs several times, in both cases its last value counts even if it
-cannot be read.
+cannot be read. Columns in the strict form are read from VARIANT as well, which preserves the JSON type.
 
 Measured on the records of `parser`, in one run with the strict form: 0.6 to 0.7 of its time.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.quoting import spark_literal
 from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
 from cutover.records.parsing import limits
-from cutover.records.parsing.field_sql import LOG_COLUMNS, convert_epoch_sql, count_colons_sql, join_by_or
+from cutover.records.parsing.field_sql import LOG_COLUMNS, FieldSql, convert_epoch_sql, make_field_sql
+from cutover.records.parsing.json_sql import (
+    VARIANT,
+    count_colons_sql,
+    count_present_sql,
+    format_json_schema,
+    join_by_or,
+    list_named_parents,
+    select_path_sql,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_RARE = (
-    (r"contains(__text, '\\')", r"\\u00[0-7]"),
-    (r"char_length(__text) < octet_length(__text)", r"""["'][+-]?[0-9.,eE+-]*(?![0-9])\p{Nd}"""),
-    (r"__text RLIKE '[eE][+-]?[0-9]{5}'", r"""["':\s,\[][+-]?[0-9.,]+[eE][+-]?[0-9]{5}"""),
-    ("octet_length(__text) > 1000", r"""["'][+-]?[0-9.,]{1001}"""),
-)
-"""Fast conditions and patterns of records that may have a decimal which takes long: escaped, with digits of another
-script, with a long exponent, or long itself."""
 
 _BEYOND = "TIMESTAMP '0001-01-01'"
 """Any time that no table holds."""
@@ -40,9 +44,8 @@ _DECIMAL = r"^[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}{1,4})?\z"
 
 
 def parse_job_values(records: "DataFrame", topic: Topic) -> "DataFrame":
-    """Parse records to their log columns, `__reason`, `__unknown` and the columns of the schema."""
-    fields = list_fields(topic)
-    has_decimals = any(parse_decimal_type(field.type) for field in fields)
+    """Parse records of a topic in this form to their log columns, `__reason`, `__unknown` and the columns."""
+    fields = _list_read_fields(topic)
     sized = select_expressions(
         records,
         "partition AS _partition",
@@ -51,20 +54,58 @@ def parse_job_values(records: "DataFrame", topic: Topic) -> "DataFrame":
         f"IF(octet_length(value) <= {topic.max_value_bytes}, CAST(value AS string), NULL) AS __text",
         f"{_reject_size_sql(topic.max_value_bytes)} AS __reason",
     )
-    rare = join_by_or(f"({fast} AND {_matches_sql('__text', pattern)})" for fast, pattern in _RARE)
-    checked = select_expressions(sized, "*", f"{f'coalesce({rare}, false)' if has_decimals else 'false'} AS __is_rare")
-    values = f"{_read_sql('IF(__is_rare, NULL, __text)', topic, is_rare=False)} AS __usual"
+    read = _read_fields(sized, (*LOG_COLUMNS, "__text", "__reason"), "__text", topic)
+    reason, values = _check_fields(fields, topic)
+    return select_expressions(read, *LOG_COLUMNS, reason, _count_unknown_sql(fields, topic), *values)
+
+
+def add_job_values(typed: "DataFrame", topic: Topic) -> "DataFrame":
+    """Add the columns in this form to those of a strict topic, and return all of them in the order of the schema.
+
+    Args:
+        typed: Log columns, `__text`, `__reason`, `__unknown` and the strict columns.
+        topic: A topic in the strict form, with some columns in this one.
+    """
+    columns = list_fields(topic)
+    fields = _list_read_fields(topic)
+    text = f"IF(coalesce(__reason, '{Reason.MISSING}') = '{Reason.MISSING}', __text, NULL)"
+    strict = [f"`{field.name}`" for field in columns if field.parse == "strict"]
+    read = _read_fields(typed, (*LOG_COLUMNS, "__text", "__reason", "__unknown", *strict), text, topic)
+    reason, values = _check_fields(fields, topic)
+    checked = select_expressions(read, *LOG_COLUMNS, reason, "__unknown", *strict, *values)
+    return select_expressions(checked, *LOG_COLUMNS, "__reason", "__unknown", *(f"`{field.name}`" for field in columns))
+
+
+def _read_fields(rows: "DataFrame", retained: Sequence[str], text: str, topic: Topic) -> "DataFrame":
+    """Add the columns to read, `__parents`, texts of times, and the JSON types of columns in the strict form.
+
+    Args:
+        rows: `__text`, and further columns.
+        retained: The columns of these that are retained.
+        text: Spark SQL of the text that is parsed.
+        topic: The topic; of a strict one, only columns in this form are read.
+    """
+    fields = _list_read_fields(topic)
+    has_decimals = any(_is_job_decimal(field) for field in fields)
+    rare = join_by_or(f"({fast} AND {_matches_sql('__text', pattern)})" for fast, pattern in limits.RARE_DECIMALS)
+    is_rare = f"coalesce({rare}, false)" if has_decimals else "false"
+    checked = select_expressions(rows, "*", f"{is_rare} AS __is_rare")
+    values = f"{_read_sql(f'IF(__is_rare, NULL, {text})', fields, is_rare=False)} AS __usual"
     if has_decimals:
-        values += f", {_read_sql('IF(__is_rare, __text, NULL)', topic, is_rare=True)} AS __rare"
+        values += f", {_read_sql(f'IF(__is_rare, {text}, NULL)', fields, is_rare=True)} AS __rare"
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
-    decoded = select_expressions(
-        checked, *LOG_COLUMNS, "__text", "__reason", "__is_rare", f"inline(array(struct({values})))"
-    )
+    decoded = select_expressions(checked, "*", f"inline(array(struct({values})))")
     raw = select_expressions(
-        decoded, *LOG_COLUMNS, "__text", "__reason", *(_raw_sql(f, has_rare=has_decimals) for f in fields)
+        decoded,
+        *retained,
+        f"{_count_parents_sql(fields, has_rare=has_decimals)} AS __parents",
+        *(_raw_sql(field, has_rare=has_decimals) for field in fields),
     )
-    read = select_expressions(raw, *LOG_COLUMNS, "__text", "__reason", *_list_typed_sqls(fields, topic))
-    return _check_fields(read, topic, fields)
+    return select_expressions(raw, *retained, "__parents", *_list_typed_sqls(fields, topic))
+
+
+def _list_read_fields(topic: Topic) -> tuple[Field, ...]:
+    return tuple(field for field in list_fields(topic) if "from_json" in {topic.parse, field.parse})
 
 
 def _reject_size_sql(max_bytes: int) -> str:
@@ -80,27 +121,47 @@ def _matches_sql(text: str, pattern: str) -> str:
     return f"{text} RLIKE '{escaped}'"
 
 
-def _is_text_time(field: Field, topic: Topic) -> bool:
-    return field.type == "timestamp" and topic.time_format not in EPOCH_FORMATS
+def _is_text_time(field: Field) -> bool:
+    return field.type == "timestamp" and field.time_format not in EPOCH_FORMATS and field.parse == "from_json"
 
 
-def _read_sql(text: str, topic: Topic, *, is_rare: bool) -> str:
-    columns = ", ".join(f"`{field.name}` {_read_as(field, topic, is_rare=is_rare)}" for field in list_fields(topic))
-    return f"from_json({text}, '{columns}')"
+def _is_job_decimal(field: Field) -> bool:
+    return field.parse == "from_json" and parse_decimal_type(field.type) is not None
 
 
-def _read_as(field: Field, topic: Topic, *, is_rare: bool) -> str:
+def _read_sql(text: str, fields: Sequence[Field], *, is_rare: bool) -> str:
+    schema = format_json_schema([(field.path, _read_as(field, is_rare=is_rare)) for field in fields])
+    return f"from_json({text}, {spark_literal(schema)})"
+
+
+def _read_as(field: Field, *, is_rare: bool) -> str:
+    if field.parse == "strict" or (is_rare and _is_job_decimal(field)):
+        return VARIANT
     if field.type == "timestamp":
-        return "bigint" if topic.time_format in EPOCH_FORMATS else "string"
-    return "variant" if is_rare and parse_decimal_type(field.type) else field.type
+        return "bigint" if field.time_format in EPOCH_FORMATS else "string"
+    return field.type
+
+
+def _count_parents_sql(fields: Sequence[Field], *, has_rare: bool) -> str:
+    """Return the SQL of the number of objects and arrays that are present, of those with a name."""
+    paths = list_named_parents([field.path for field in fields])
+    usual, rare = (
+        count_present_sql(f"{select_path_sql(root, path)} IS NOT NULL" for path in paths)
+        for root in ("__usual", "__rare")
+    )
+    return f"IF(__is_rare, {rare}, {usual})" if has_rare and paths else usual
+
+
+def _select_sql(path: JsonPath, *, has_rare: bool) -> str:
+    usual = select_path_sql("__usual", path)
+    return f"IF(__is_rare, {select_path_sql('__rare', path)}, {usual})" if has_rare else usual
 
 
 def _raw_sql(field: Field, *, has_rare: bool) -> str:
-    usual, rare = f"__usual.`{field.name}`", f"__rare.`{field.name}`"
-    if not has_rare:
-        return f"{usual} AS `{field.name}`"
-    value = _rare_decimal_sql(rare, field.type) if parse_decimal_type(field.type) else rare
-    return f"IF(__is_rare, {value}, {usual}) AS `{field.name}`"
+    if not _is_job_decimal(field):
+        return f"{_select_sql(field.path, has_rare=has_rare)} AS `{field.name}`"
+    rare = _rare_decimal_sql(select_path_sql("__rare", field.path), field.type)
+    return f"IF(__is_rare, {rare}, {select_path_sql('__usual', field.path)}) AS `{field.name}`"
 
 
 def _rare_decimal_sql(value: str, kind: str) -> str:
@@ -114,80 +175,114 @@ def _rare_decimal_sql(value: str, kind: str) -> str:
     END"""
 
 
-def _list_typed_sqls(fields: tuple[Field, ...], topic: Topic) -> list[str]:
-    """List the columns of the schema, with times cast, and the texts of these times."""
-    times = [field.name for field in fields if _is_text_time(field, topic)]
+def _list_typed_sqls(fields: Sequence[Field], topic: Topic) -> list[str]:
+    """List the columns of the schema, with times cast, the texts of these times, and what strict columns need."""
+    strict = [_make_strict_sql(field, topic) for field in fields if field.parse == "strict"]
+    kinds = [f"schema_of_variant(`{field.name}`) AS `__kind_{field.name}`" for field in strict]
+    times = [field for field in fields if _is_text_time(field)]
     return [
-        *(f"{_time_sql(f.name, topic) if f.name in times else f'`{f.name}`'} AS `{f.name}`" for f in fields),
-        *(f"`{name}` AS `__text_{name}`" for name in times),
+        *(f"{_time_sql(field) if field in times else f'`{field.name}`'} AS `{field.name}`" for field in fields),
+        *(f"`{field.name}` AS `__text_{field.name}`" for field in times),
+        *kinds,
     ]
 
 
-def _time_sql(name: str, topic: Topic) -> str:
-    text = f"`{name}`"
+def _make_strict_sql(field: Field, topic: Topic) -> FieldSql:
+    return make_field_sql(field, topic, from_variant=True)
+
+
+def _time_sql(field: Field) -> str:
+    text = f"`{field.name}`"
     is_whole = _matches_sql(text, limits.JOB_NUMBER_TIME)
-    if topic.time_format != "iso":
-        cast = f'try_to_timestamp({text}, r"{topic.time_format}")'
-        return f"IF({is_whole}, {_whole_time_sql(name, cast)}, {cast})"
-    cast = f"try_cast({text} AS timestamp)"
-    without_gmt = f"try_cast(regexp_replace({text}, '^(?s)(.*?)GMT', '$1') AS timestamp)"
+    if field.time_format != "iso":
+        cast = f'try_to_timestamp({text}, r"{field.time_format}")'
+        return f"IF({is_whole}, {_whole_time_sql(field.path, cast)}, {cast})"
+    dated = _dated_time_sql(text)
+    # `from_json` removes `GMT` from a time that it cannot cast.
+    without_gmt = _dated_time_sql(f"regexp_replace({text}, '^(?s)(.*?)GMT', '$1')")
     return f"""CASE
-        WHEN {_matches_sql(text, limits.JOB_DATED_TIME)} THEN coalesce({cast}, {without_gmt})
-        WHEN {is_whole} THEN {_whole_time_sql(name, cast)}
-        WHEN {cast} IS NOT NULL THEN {_BEYOND}
+        WHEN {is_whole} THEN {_whole_time_sql(field.path, f"try_cast({text} AS timestamp)")}
+        ELSE coalesce({dated}, IF(contains({text}, 'GMT'), {without_gmt}, NULL))
     END"""
 
 
-def _whole_time_sql(name: str, cast: str) -> str:
-    """Return the SQL of a time that is a number of seconds, or else a text such as `2026`."""
-    value = f"from_json(__text, '`{name}` variant').`{name}`"
+def _dated_time_sql(text: str) -> str:
+    """Return the SQL of a text as a time; one without a date is beyond every table."""
+    cast = f"try_cast({text} AS timestamp)"
+    has_date = f"({_matches_sql(text, limits.JOB_DATED_TIME)} OR {_matches_sql(text, limits.JOB_NUMBER_TIME)})"
+    is_old = f"({cast} < TIMESTAMP '{limits.JOB_NAMED_ZONES_SINCE}' OR contains({text}, '{limits.JOB_OLD_ZONE}'))"
+    is_unclear = f"{is_old} AND {_matches_sql(text, limits.JOB_NAMED_ZONE)}"
+    return f"CASE WHEN {cast} IS NULL THEN NULL WHEN NOT {has_date} OR ({is_unclear}) THEN {_BEYOND} ELSE {cast} END"
+
+
+def _whole_time_sql(path: JsonPath, cast: str) -> str:
+    """Return the SQL of a time that is a number of seconds, or else a text such as `2026`.
+
+    The job multiplies seconds by 1,000,000 in 64 bits, so that a number beyond them becomes another time.
+    """
+    schema = spark_literal(format_json_schema([(path, VARIANT)]))
+    value = select_path_sql(f"from_json(__text, {schema})", path)
     seconds = f"CAST({value} AS bigint)"
     in_range = f"{seconds} BETWEEN {limits.MIN_MICROS // 1_000_000}L AND {limits.MAX_MICROS // 1_000_000}L"
-    time = f"IF({in_range}, timestamp_seconds({seconds}), {_BEYOND})"
-    return f"IF(schema_of_variant({value}) = 'BIGINT', {time}, {cast})"
+    product = f"CAST({seconds} AS decimal(20,0)) * 1000000"
+    wrapped = f"timestamp_micros(CAST(pmod({product} + {2**63}, {2**64}) - {2**63} AS bigint))"
+    return f"IF(schema_of_variant({value}) = 'BIGINT', IF({in_range}, timestamp_seconds({seconds}), {wrapped}), {cast})"
 
 
-def _check_fields(read: "DataFrame", topic: Topic, fields: tuple[Field, ...]) -> "DataFrame":
-    """Replace values that no table holds by null; `__reason` now also covers them and missing `NOT NULL` fields."""
-    held = {field.name: _held_sql(field, topic) for field in fields}
-    is_beyond = join_by_or(
-        f"(`{name}` IS NOT NULL AND ({value}) IS NULL)"
-        for name, value in held.items()
-        if value != f"`{name}`" and name != topic.event_time
-    )
-    is_missing = join_by_or(f"`{field.name}` IS NULL" for field in fields if not field.nullable)
+def _check_fields(fields: Sequence[Field], topic: Topic) -> tuple[str, list[str]]:
+    """Return the values, and `__reason`, which now also covers values that no table holds and missing ones."""
+    values = {field.name: _held_sql(field, topic) for field in fields}
+    invalid = []
+    for field in fields:
+        name, value = f"`{field.name}`", values[field.name]
+        if field.parse == "strict":
+            is_present = _make_strict_sql(field, topic).is_present
+            invalid += [f"({is_present} AND ({value}) IS NULL)"] if is_present else []
+        elif value != name and field.name != topic.event_time:
+            invalid.append(f"({name} IS NOT NULL AND ({value}) IS NULL)")
+    missing = [f"{_is_null_sql(field, topic)}" for field in fields if not field.nullable]
     reason = f"""CASE
-        WHEN __reason IS NOT NULL THEN __reason
-        WHEN {is_beyond} THEN '{Reason.TYPE}'
-        WHEN {is_missing} THEN '{Reason.MISSING}'
+        WHEN __reason <> '{Reason.MISSING}' THEN __reason
+        WHEN {join_by_or(invalid)} THEN '{Reason.TYPE}'
+        WHEN __reason IS NOT NULL OR {join_by_or(missing)} THEN '{Reason.MISSING}'
     END AS __reason"""
-    values = (f"{value} AS `{name}`" for name, value in held.items())
-    return select_expressions(read, *LOG_COLUMNS, reason, _count_unknown_sql(fields, topic), *values)
+    return reason, [f"{value} AS `{name}`" for name, value in values.items()]
+
+
+def _is_null_sql(field: Field, topic: Topic) -> str:
+    return _make_strict_sql(field, topic).is_absent if field.parse == "strict" else f"`{field.name}` IS NULL"
 
 
 def _held_sql(field: Field, topic: Topic) -> str:
     name = f"`{field.name}`"
+    if field.parse == "strict":
+        return _make_strict_sql(field, topic).value
     if field.type == "double":  # minus zero is zero
         return f"IF(abs({name}) < double('Infinity'), {name} + 0D, NULL)"
-    if field.type == "timestamp" and topic.time_format in EPOCH_FORMATS:
-        return convert_epoch_sql(field.name, topic.time_format)
+    if field.type == "timestamp" and field.time_format in EPOCH_FORMATS:
+        return convert_epoch_sql(name, field.time_format)
     if field.type in {"date", "timestamp"}:
         literal = field.type.upper()
         return f"IF({name} >= {literal} '1000-01-01' AND {name} < {literal} '9000-01-01', {name}, NULL)"
     return name
 
 
-def _count_unknown_sql(fields: tuple[Field, ...], topic: Topic) -> str:
-    """Count the top-level fields that are not in the schema, as `parser` does.
+def _count_unknown_sql(fields: Sequence[Field], topic: Topic) -> str:
+    """Count the top-level fields that no column is read from, as `parser` does.
 
-    Their names are listed by `from_json` too, which takes more than `json_object_keys`.
+    Of a text that is no strict JSON, their names are listed by `from_json` too, which takes longer.
     """
-    known_names = ", ".join(f"'{field.name}'" for field in fields)
-    times = [f"`__text_{field.name}`" for field in fields if _is_text_time(field, topic)]
-    present = [f"`__text_{f.name}`" if _is_text_time(f, topic) else f"`{f.name}`" for f in fields]
-    present_count = " + ".join(f"IF({name} IS NULL, 0, 1)" for name in present)
+    known_names = ", ".join(dict.fromkeys(spark_literal(str(field.path[0])) for field in fields))
+    times = [f"`__text_{field.name}`" for field in fields if _is_text_time(field)]
+    present = [
+        f"`__text_{field.name}` IS NOT NULL" if _is_text_time(field) else f"NOT ({_is_null_sql(field, topic)})"
+        for field in fields
+        if isinstance(field.path[-1], str)
+    ]
+    strict_times = [f.name for f in fields if f.parse == "strict" and _make_strict_sql(f, topic).has_colons]
+    times += [f"CAST(`{name}` AS string)" for name in strict_times]
     colons = " - ".join([count_colons_sql("__text"), *(f"coalesce({count_colons_sql(text)}, 0)" for text in times)])
     has_no_escape = r"NOT contains(__text, '\\') AND " if times else ""
-    names = "map_keys(from_json(__text, 'map<string, string>'))"
+    names = "coalesce(json_object_keys(__text), map_keys(from_json(__text, 'map<string, string>')))"
     unknown = f"greatest(coalesce(size(array_except({names}, array({known_names}))), 0), 0)"
-    return f"IF({has_no_escape}{colons} = {present_count}, 0, {unknown}) AS __unknown"
+    return f"IF({has_no_escape}{colons} = {count_present_sql(present)} + __parents, 0, {unknown}) AS __unknown"

@@ -23,11 +23,30 @@ MAX_NAME = 50_000
 MAX_DECIMAL_TEXT = 1_010
 """Maximum characters of a text that is a decimal in the `from_json` form; of 1,000,000 digits Java needs 25 s."""
 
+RARE_DECIMALS = (
+    (r"contains(__text, '\\')", r"\\u00[0-7]"),
+    (r"char_length(__text) < octet_length(__text)", r"""["'][+-]?[0-9.,eE+-]*(?![0-9])\p{Nd}"""),
+    (r"__text RLIKE '[eE][+-]?[0-9]{5}'", r"""["':\s,\[][+-]?[0-9.,]+[eE][+-]?[0-9]{5}"""),
+    ("octet_length(__text) > 1000", r"""["'][+-]?[0-9.,]{1001}"""),
+)
+"""Fast conditions of Spark and patterns of records in the `from_json` form that may have a decimal which takes long:
+escaped, with digits of another script, with a long exponent, or long itself. Each pattern implies its condition."""
+
 JOB_DATED_TIME = r"^[\x00-\x20\x7f]*[+-]?[0-9]{4,6}-"
 """Beginning of a time with a date in the `from_json` form, which no number has."""
 
-JOB_NUMBER_TIME = r"^[\x00-\x20\x7f]*[+-]?[0-9]{1,18}[\x00-\x20\x7f]*\z"
+JOB_NUMBER_TIME = r"^[\x00-\x20\x7f]*[+-]?[0-9]{1,19}[\x00-\x20\x7f]*\z"
 """Text of a time in the `from_json` form that is a whole number or a year."""
+
+JOB_NAMED_ZONE = r"[0-9.][\x00-\x20]*(?!UTC|GMT|UT(?![A-Za-z]))[A-Za-z][A-Za-z/-]"
+"""Part of a time with a zone that has a name, such as `Europe/Paris` or `PST`, in the `from_json` form."""
+
+JOB_OLD_ZONE = "SystemV/"
+"""Beginning of zones that only Java has."""
+
+JOB_NAMED_ZONES_SINCE = "1980-01-01"
+"""Start, in UTC, of the times with a named zone that are accepted in the `from_json` form: what zones were before
+differs between editions of the time zone database, and so between machines."""
 
 ISO_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """Pattern of the whole text of a date."""

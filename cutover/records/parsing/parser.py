@@ -19,15 +19,25 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.joins import Join
+from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import Topic, list_fields
+from cutover.quoting import spark_literal
 from cutover.records import enrich
 from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
-from cutover.records.parsing.field_sql import LOG_COLUMNS, FieldSql, count_colons_sql, join_by_or, make_field_sqls
-from cutover.records.parsing.job_values import parse_job_values
+from cutover.records.parsing.field_sql import LOG_COLUMNS, FieldSql, make_field_sqls
+from cutover.records.parsing.job_values import add_job_values, parse_job_values
+from cutover.records.parsing.json_sql import (
+    count_colons_sql,
+    count_present_sql,
+    format_json_schema,
+    join_by_or,
+    list_named_parents,
+    select_path_sql,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -96,7 +106,8 @@ def parse_records(
 def _parse_strictly(records: "DataFrame", topic: Topic) -> "DataFrame":
     """Parse records to their log columns, `__reason`, `__unknown` and the columns of the schema."""
     field_sqls = make_field_sqls(topic)
-    return _cast_fields(_extract_fields(_decode_json(records, topic, field_sqls), field_sqls), field_sqls)
+    typed = _cast_fields(_extract_fields(_decode_json(records, topic, field_sqls), field_sqls), field_sqls, topic)
+    return typed if len(field_sqls) == len(list_fields(topic)) else add_job_values(typed, topic)
 
 
 def _widen_left_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
@@ -121,9 +132,7 @@ def _widen_right_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
 
 def _decode_json(records: "DataFrame", topic: Topic, field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Parse the JSON into `__value array<struct>` and `__corrupt string`; both are null if the bytes are rejected."""
-    shape = ", ".join(f"`{field.name}` {field.read_as}" for field in field_sqls)
-    schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
-    options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
+    shape = format_json_schema([*((field.outer_path, field.read_as) for field in field_sqls), ((_NAMES.end,), "int")])
     checked = select_expressions(
         records,
         "partition AS _partition",
@@ -132,10 +141,17 @@ def _decode_json(records: "DataFrame", topic: Topic, field_sqls: tuple[FieldSql,
         "CAST(value AS string) AS __text",
         f"{_reject_bytes_sql(topic.max_value_bytes)} AS __rejected",
     )
-    wrapped = f"""IF(__rejected IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
-    parse = f"inline(array(from_json({wrapped}, '{schema}', map({options})))) AS (__value, __corrupt)"
+    parse = f"inline(array({_parse_wrapped_sql(f'array<struct<{shape}>>')})) AS (__value, __corrupt)"
     return select_expressions(checked, *LOG_COLUMNS, "__text", "__rejected", parse)
+
+
+def _parse_wrapped_sql(kind: str) -> str:
+    """Return the SQL of the value in its wrapper, read as a type."""
+    options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
+    wrapped = f"""IF(__rejected IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
+    schema = spark_literal(f"{_NAMES.value} {kind}, __corrupt string")
+    return f"from_json({wrapped}, {schema}, map({options}))"
 
 
 def _reject_bytes_sql(max_bytes: int) -> str:
@@ -149,36 +165,65 @@ def _reject_bytes_sql(max_bytes: int) -> str:
 
 def _extract_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Unwrap the record: raw fields, the JSON type of each VARIANT, and `__reason` for invalid bytes or JSON."""
-    is_one_object = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
     # `from_json` reports an invalid escape in a string like a wrong type and continues after it.
     is_broken = "json_object_keys(__text) IS NULL"
+    # It continues in the middle of an object or array that VARIANT cannot represent, and may end in any state.
+    without_fields = f"{_parse_wrapped_sql(f'array<struct<{_NAMES.end} int>>')}.{_NAMES.value}"
+    is_json = f"get(transform(array({without_fields}), v -> {_is_one_object_sql('v')}), 0)"
     reason = f"""CASE
         WHEN __rejected IS NOT NULL THEN __rejected
-        WHEN NOT coalesce({is_one_object}, false) THEN '{Reason.JSON}'
+        WHEN NOT {_is_one_object_sql("__value")} THEN
+            IF({is_json}, '{Reason.TYPE}', '{Reason.JSON}')
         WHEN __corrupt IS NOT NULL THEN IF({is_broken}, '{Reason.JSON}', '{Reason.TYPE}')
     END AS __reason"""
-    values = (f"get(__value, 0).`{field.name}` AS `{field.name}`" for field in field_sqls)
+    root = "get(__value, 0)"
+    values = (f"{field.select_sql(root)} AS `{field.name}`" for field in field_sqls)
     kinds = (
-        f"schema_of_variant(get(__value, 0).`{field.name}`) AS `__kind_{field.name}`"
+        f"schema_of_variant({field.select_sql(root)}) AS `__kind_{field.name}`"
         for field in field_sqls
         if field.is_variant
     )
-    return select_expressions(decoded, *LOG_COLUMNS, "__text", reason, *values, *kinds)
+    wrong_parents = (
+        f"{condition} AS `__wrong_{field.name}`"
+        for field in field_sqls
+        if (condition := field.is_wrong_parent_sql(root)) is not None
+    )
+    parents = (select_path_sql(root, path) for path in _list_outer_parents(field_sqls))
+    parent_count = f"{count_present_sql(f'{parent} IS NOT NULL' for parent in parents)} AS __parents"
+    return select_expressions(decoded, *LOG_COLUMNS, "__text", reason, parent_count, *values, *kinds, *wrong_parents)
 
 
-def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
+def _is_one_object_sql(value: str) -> str:
+    return f"coalesce(size({value}) = 2 AND get({value}, 0) IS NOT NULL AND get({value}, 1).{_NAMES.end} = 1, false)"
+
+
+def _list_outer_parents(field_sqls: tuple[FieldSql, ...]) -> list[JsonPath]:
+    """List the named parents that are structs or arrays; those inside of arrays are not counted."""
+    # An element of the array stands for all places in it.
+    return list_named_parents([(*field.outer_path, *field.path[len(field.outer_path) :][:1]) for field in field_sqls])
+
+
+def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...], topic: Topic) -> "DataFrame":
     """Convert each field to its type; `__reason` now also covers wrong types and missing `NOT NULL` fields."""
+    wrong_parents = [
+        f"`__wrong_{field.name}`" for field in field_sqls if field.is_wrong_parent_sql("get(__value, 0)") is not None
+    ]
     values = select_expressions(
         raw,
         *LOG_COLUMNS,
+        "__text",
         "__reason",
-        _count_unknown_sql(field_sqls),
+        _count_unknown_sql(field_sqls, topic),
         *(f"{field.value} AS `{field.name}`" for field in field_sqls),
         *(f"{field.is_present} AS `__present_{field.name}`" for field in field_sqls if field.is_present),
         *(f"{field.is_absent} AS `__absent_{field.name}`" for field in field_sqls if not field.nullable),
+        *wrong_parents,
     )
     is_invalid = join_by_or(
-        f"(`__present_{field.name}` AND `{field.name}` IS NULL)" for field in field_sqls if field.is_present
+        [
+            *(f"(`__present_{field.name}` AND `{field.name}` IS NULL)" for field in field_sqls if field.is_present),
+            *wrong_parents,
+        ]
     )
     is_missing = join_by_or(f"`__absent_{field.name}`" for field in field_sqls if not field.nullable)
     reason = f"""CASE
@@ -186,18 +231,21 @@ def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFra
         WHEN {is_invalid} THEN '{Reason.TYPE}'
         WHEN {is_missing} THEN '{Reason.MISSING}'
     END AS __reason"""
-    return select_expressions(values, *LOG_COLUMNS, reason, "__unknown", *(f"`{field.name}`" for field in field_sqls))
+    columns = (f"`{field.name}`" for field in field_sqls)
+    return select_expressions(values, *LOG_COLUMNS, "__text", reason, "__unknown", *columns)
 
 
-def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
-    """Count the top-level fields that are not in the schema.
+def _count_unknown_sql(field_sqls: tuple[FieldSql, ...], topic: Topic) -> str:
+    """Count the top-level fields that no column is read from.
 
     Listing the keys needs a second parse, which is skipped for most records: every key is followed by a colon, so a
-    text with as many colons as present known fields has no other key. Colons in timestamps are subtracted, unless the
-    text contains an escape, since a colon may be written as one.
+    text with as many colons as present known fields and objects that contain them has no other key. Colons in
+    timestamps are subtracted, unless the text contains an escape, since a colon may be written as one.
     """
-    known_names = ", ".join(f"'{field.name}'" for field in field_sqls)
-    present_count = " + ".join(f"IF({field.is_absent}, 0, 1)" for field in field_sqls)
+    known_names = ", ".join(dict.fromkeys(spark_literal(str(field.path[0])) for field in list_fields(topic)))
+    present_count = count_present_sql(
+        f"NOT ({field.is_absent})" for field in field_sqls if isinstance(field.path[-1], str)
+    )
     times = [field for field in field_sqls if field.has_colons]
     colons = " - ".join(
         [
@@ -207,7 +255,8 @@ def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
     )
     has_no_escape = "instr(__text, chr(92)) = 0 AND " if times else ""
     unknown_count = f"size(array_except(json_object_keys(__text), array({known_names})))"
-    return f"IF(__reason IS NOT NULL OR ({has_no_escape}{colons} = {present_count}), 0, {unknown_count}) AS __unknown"
+    has_known_only = f"{has_no_escape}{colons} = {present_count} + __parents"
+    return f"IF(__reason IS NOT NULL OR ({has_known_only}), 0, {unknown_count}) AS __unknown"
 
 
 def _derive_columns(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":

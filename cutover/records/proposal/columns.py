@@ -12,8 +12,9 @@ from cutover.records.csv_files import DecimalMark, NumberMarks, convert_cell, is
 from cutover.records.proposal.names import is_reference_name, is_time_name
 from cutover.records.proposal.time_formats import DateOrder, TimePatterns, name_unsupported_time
 from cutover.records.record_files import format_json_value
-from cutover.records.reference.from_json import UnreadableError, read_field
-from cutover.records.reference.parse import parse_value
+from cutover.records.reference.from_json import read_field
+from cutover.records.reference.job_reader import UnreadableError
+from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject
 
 WHOLE_TEXT = "whole text"

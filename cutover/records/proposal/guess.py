@@ -25,8 +25,9 @@ from cutover.records.proposal.names import (
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.proposal.time_formats import is_clock_time
 from cutover.records.record_files import format_json_value
-from cutover.records.reference.from_json import UnreadableError, read_field
-from cutover.records.reference.parse import parse_value
+from cutover.records.reference.from_json import read_field
+from cutover.records.reference.job_reader import UnreadableError
+from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError, JsonObject
 
 SAMPLE = 1_000

@@ -1,118 +1,97 @@
-"""Spark's `from_json` with default options in plain Python, for topics of `parse="from_json"`.
+"""Columns that Spark's `from_json` reads from a record, in plain Python: those of `parse="from_json"`.
 
 A field that it cannot read is null, and so are all fields of a value that is no JSON object. A value that it reads but
-that no table of ours holds is malformed: `NaN`, infinities, and times outside of the years 1000 to 8999.
+that no table of ours holds is malformed: `NaN`, infinities, and times outside of the years 1000 to 8999. Columns in the
+strict form of such a topic are read from the same JSON.
 """
 
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import date, timedelta
-from decimal import MAX_PREC, ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from typing import Any
 
+from cutover.definition.model.json_fields import build_tree
 from cutover.definition.model.time_patterns import compile_pattern
-from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time
+from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time, parse_iso_micros
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference.java_numbers import format_java_number
-from cutover.records.reference.lenient_json import UNREADABLE, BrokenJsonError, NestedValue, read_members
-from cutover.records.reference.spark_times import is_time_of_day, parse_date, parse_timestamp
+from cutover.records.reference import job_reader
+from cutover.records.reference.job_reader import VARIANT, ReadValue, UnreadableError, read_columns, select_path
+from cutover.records.reference.scalars import parse_value
+from cutover.records.reference.spark_times import is_time_of_day, parse_timestamp
 from cutover.records.reference.values import (
     AFTER_LAST_DATE,
-    EXACT,
     FIRST_DATE,
     RANGES,
     REASONS,
     InvalidField,
     InvalidValueError,
     JsonNumber,
+    JsonObject,
     ParsedRecord,
 )
 
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_LONG_EXPONENT = re.compile(r"[eE][+-]?\d{5}")
+_MAX_DECIMAL_DIGITS = 38
+_RARE = re.compile(
+    "|".join(pattern.replace(r"\p{Nd}", r"\d").replace(r"\s", r" \t\n\x0b\f\r") for _, pattern in limits.RARE_DECIMALS)
+)
 _DATED_TIME = re.compile(limits.JOB_DATED_TIME)
 _NUMBER_TIME = re.compile(limits.JOB_NUMBER_TIME.replace(r"\z", r"\Z"))
-_NOT_FINITE = frozenset({"NaN", "+INF", "+Infinity", "Infinity", "-INF", "-Infinity"})
-_EXACT = Context(prec=MAX_PREC, rounding=ROUND_HALF_UP, Emin=-(10**17), Emax=10**17)
+_NAMED_ZONE = re.compile(limits.JOB_NAMED_ZONE)
+_NAMED_ZONES_SINCE = parse_iso_micros(limits.JOB_NAMED_ZONES_SINCE)
+_OLD_ZONE = re.compile(
+    rf"{limits.JOB_OLD_ZONE}(?:(?:AST4|EST5|CST6|MST7|PST8|YST9)\b|AST4ADT|EST5EDT|CST6CDT|MST7MDT|PST8PDT|YST9YDT|HST10)"
+)
 _FIRST_DAY, _AFTER_LAST_DAY = ((day - date(1970, 1, 1)).days for day in (FIRST_DATE, AFTER_LAST_DATE))
 
 
-class UnreadableError(Exception):
-    """Value that `from_json` does not read as the type."""
-
-
 def parse_job_value(value: bytes, topic: Topic) -> ParsedRecord:
-    """Parse a value of at most `max_value_bytes` as `from_json(CAST(value AS string), schema)` does."""
-    fields = {item.name: item for item in list_fields(topic)}
-    try:
-        members = read_members(value.decode("utf-8", "replace"), fields.keys())
-    except BrokenJsonError:
-        members = []
-    values: dict[str, Any] = dict.fromkeys(fields)
-    beyond: dict[str, Any] = {}  # raw values that are read, but that no table holds
-    for name, member in members:
-        if name in fields:
-            _read_member(fields[name], member, topic.time_format, values, beyond)
-    invalid_fields = tuple(_list_invalid(fields, topic, values, beyond))
+    """Parse a value of at most `max_value_bytes` of a topic in this form."""
+    text = value.decode("utf-8", "replace")
+    fields = list_fields(topic)
+    values, invalid_fields = read_job_fields(text, fields, topic)
     return ParsedRecord(
         reason=min((invalid.reason for invalid in invalid_fields), key=REASONS.index, default=None),
         values=values,
-        unknown=len(_list_unknown(members, fields)),
-        invalid_fields=invalid_fields,
+        unknown=len(list_unknown_names(text, topic)),
+        invalid_fields=tuple(invalid_fields),
     )
 
 
-def list_unknown_names(value: bytes, topic: Topic) -> list[str]:
-    """List the names of a value's fields that are not in the schema, in alphabetical order."""
-    fields = {item.name: item for item in list_fields(topic)}
-    try:
-        return sorted(_list_unknown(read_members(value.decode("utf-8", "replace"), fields.keys()), fields))
-    except BrokenJsonError:
-        return []
+def list_unknown_names(text: str, topic: Topic) -> list[str]:
+    """List the names of top-level fields that no column is read from, in alphabetical order; none in broken JSON."""
+    return sorted(set(job_reader.list_names(text)) - {field.path[0] for field in list_fields(topic)})
 
 
-def _list_unknown(members: list[tuple[str, Any]], fields: dict[str, Field]) -> set[str]:
-    """List the names that are not in the schema; none if a value is broken, since Spark cannot list them then."""
-    is_broken = any(value is UNREADABLE for _, value in members)
-    return set() if is_broken else {name for name, _ in members} - fields.keys()
+def read_job_fields(text: str, fields: Sequence[Field], topic: Topic) -> tuple[dict[str, Any], list[InvalidField]]:
+    """Read some columns of a record, each in its form.
 
-
-def _read_member(item: Field, member: Any, time_format: str, values: dict[str, Any], beyond: dict[str, Any]) -> None:
-    try:
-        values[item.name] = read_field(member, item.type, time_format)
-        beyond.pop(item.name, None)
-    except InvalidValueError:
-        values[item.name], beyond[item.name] = None, member
-    except UnreadableError:
-        if member is not UNREADABLE and item.type == "timestamp" and time_format not in EPOCH_FORMATS:
-            values[item.name] = None  # of other types an earlier value remains
-            beyond.pop(item.name, None)
-
-
-def _list_invalid(
-    fields: dict[str, Field], topic: Topic, values: dict[str, Any], beyond: dict[str, Any]
-) -> list[InvalidField]:
-    invalid: list[InvalidField] = []
-    for name, item in fields.items():
-        if values[name] is not None:
-            continue
-        reason = None
-        if name in beyond:
-            reason = Reason.EVENT_TIME if name == topic.event_time else Reason.TYPE
-        elif not item.nullable:
-            reason = Reason.MISSING
-        elif name == topic.event_time:
-            reason = Reason.EVENT_TIME
+    Returns:
+        Values by column, None if missing or invalid; and the invalid columns, in their order.
+    """
+    is_rare = any(map(_is_job_decimal, fields)) and _has_rare_decimal(text)
+    row = read_columns(text, build_tree([(field.path, _read_as(field, is_rare=is_rare)) for field in fields]))
+    values: dict[str, Any] = {}
+    invalid_fields = []
+    for field in fields:
+        read = select_path(row, field.path)
+        values[field.name], reason, is_rejected = _hold_value(text, read, field, topic, is_rare=is_rare)
         if reason is not None:
-            invalid.append(InvalidField(name=name, type=item.type, reason=reason, value=beyond.get(name)))
-    return invalid
+            member = read.member if read is not None and is_rejected else None
+            invalid_fields.append(
+                InvalidField(
+                    name=field.name, type=field.type, time_format=field.time_format, reason=reason, value=member
+                )
+            )
+    return values, invalid_fields
 
 
 def read_field(member: Any, kind: str, time_format: str) -> Any:
-    """Convert a token to a type; None for null.
+    """Convert one value from JSON to a type; None for null.
 
     Raises:
         InvalidValueError: It is read, but no table holds the value.
@@ -120,104 +99,141 @@ def read_field(member: Any, kind: str, time_format: str) -> Any:
     """
     if member is None:
         return None
-    if member is UNREADABLE:
+    if isinstance(member, JsonObject | list):
         raise UnreadableError
-    if kind == "timestamp":
-        return _read_time(member, time_format)
-    return _READERS[kind](member) if kind in _READERS else _read_decimal(member, kind)
-
-
-def _read_boolean(member: Any) -> bool:
-    if not isinstance(member, bool):
+    field = Field(name="value", type=kind, nullable=True, path=("value",), parse="from_json", time_format=time_format)
+    text = member.text if isinstance(member, JsonNumber) else json.dumps(member)
+    read = select_path(read_columns(f'{{"value":{text}}}', {"value": _read_as(field, is_rare=False)}), field.path)
+    if read is None:
         raise UnreadableError
-    return member
+    return _convert(f'{{"value":{text}}}', read, field, is_rare=False)
 
 
-def _read_whole(member: Any, kind: str) -> int:
-    if not isinstance(member, JsonNumber) or not member.is_whole:
-        raise UnreadableError
-    number = int(member.text)
-    if not -RANGES[kind] <= number < RANGES[kind]:
-        raise UnreadableError
-    return number
+def _is_job_decimal(field: Field) -> bool:
+    return field.parse == "from_json" and parse_decimal_type(field.type) is not None
 
 
-def _read_double(member: Any) -> float:
-    number = float(member.text) if isinstance(member, JsonNumber) else member
-    if number in _NOT_FINITE or (isinstance(number, float) and not math.isfinite(number)):
-        raise InvalidValueError
-    if not isinstance(number, float):
-        raise UnreadableError
-    return number + 0.0  # minus zero is zero
+def _has_rare_decimal(text: str) -> bool:
+    """Return whether Spark reads the decimals of a record from VARIANT (`cutover.records.parsing.job_values`)."""
+    return _RARE.search(text) is not None
 
 
-def _read_decimal(member: Any, kind: str) -> Decimal:
-    text = member.replace(",", "") if isinstance(member, str) else getattr(member, "text", "")
-    is_long = isinstance(member, str) and (len(member) > limits.MAX_DECIMAL_TEXT or _LONG_EXPONENT.search(member))
-    if is_long or not _DECIMAL.fullmatch(text):
-        raise UnreadableError
-    number = Decimal(text)
-    precision, scale = parse_decimal_type(kind) or (0, 0)
-    if number and number.adjusted() >= precision - scale:
-        raise UnreadableError
-    near = Decimal(0) if number.adjusted() < -scale - 1 else number
-    rounded = near.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    if rounded and rounded.adjusted() >= precision - scale:
-        raise UnreadableError
-    return EXACT.add(rounded, Decimal(0))  # minus zero is zero
+def _read_as(field: Field, *, is_rare: bool) -> str:
+    if field.parse == "strict" or (is_rare and _is_job_decimal(field)):
+        return VARIANT
+    if field.type == "timestamp":
+        return "bigint" if field.time_format in EPOCH_FORMATS else "string"
+    return field.type
 
 
-def _read_text(member: Any) -> str:
-    if isinstance(member, str):
-        return member.encode("utf-8", "replace").decode()
-    return member.text if isinstance(member, NestedValue) else format_java_number(member)
+def _hold_value(
+    text: str, read: ReadValue | None, field: Field, topic: Topic, *, is_rare: bool
+) -> tuple[Any, Reason | None, bool]:
+    """Return the value of a column, the reason if it is invalid, and whether it is read but rejected."""
+    is_event_time = field.name == topic.event_time
+    value = None
+    if read is not None and read.value is not None:
+        try:
+            value = _convert(text, read, field, is_rare=is_rare)
+        except InvalidValueError as error:
+            is_invalid_time = is_event_time and (error.has_right_type or field.parse == "from_json")
+            return None, Reason.EVENT_TIME if is_invalid_time else Reason.TYPE, True
+        except UnreadableError:
+            value = None
+    if value is None and not field.nullable:
+        return None, Reason.MISSING, False
+    return value, Reason.EVENT_TIME if value is None and is_event_time else None, False
 
 
-def _read_date(member: Any) -> date:
-    days = parse_date(member) if isinstance(member, str) else None
-    if days is None:
-        raise UnreadableError
-    if not _FIRST_DAY <= days < _AFTER_LAST_DAY:
-        raise InvalidValueError
-    return date(1970, 1, 1) + timedelta(days=days)
-
-
-def _read_time(member: Any, time_format: str) -> int:
-    if time_format in EPOCH_FORMATS:
-        micros = convert_epoch_time(_read_whole(member, "bigint"), time_format)
-    elif isinstance(member, JsonNumber):  # seconds, whatever the format of texts is
-        if not _NUMBER_TIME.search(_read_text(member)):
-            raise UnreadableError
-        micros = int(member.text) * 1_000_000
-    elif isinstance(member, str):
-        micros = _read_text_time(member, time_format)
-    else:
-        raise UnreadableError
+def _convert(text: str, read: ReadValue, field: Field, *, is_rare: bool) -> Any:
+    value = read.value
+    if field.parse == "strict":
+        return parse_value(value, field.type, field.time_format)
+    if is_rare and parse_decimal_type(field.type) is not None:
+        return _convert_rare_decimal(value, field.type)
+    if field.type == "double":
+        if not math.isfinite(value):
+            raise InvalidValueError
+        return value + 0.0  # minus zero is zero
+    if field.type == "date":
+        if not _FIRST_DAY <= value < _AFTER_LAST_DAY:
+            raise InvalidValueError
+        return date(1970, 1, 1) + timedelta(days=value)
+    if field.type != "timestamp":
+        return value
+    micros = (
+        convert_epoch_time(value, field.time_format)
+        if field.time_format in EPOCH_FORMATS
+        else _convert_text_time(text, value, field)
+    )
     if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
         raise InvalidValueError(has_right_type=True)
     return micros
 
 
-def _read_text_time(text: str, time_format: str) -> int:
-    if time_format == "iso":
-        if is_time_of_day(text):  # Spark would read one of today
-            raise InvalidValueError(has_right_type=True)
-        micros = parse_timestamp(text) if _DATED_TIME.match(text) or _NUMBER_TIME.search(text) else None
-    else:
-        try:
-            micros = compile_pattern(time_format).parse(text)
-        except ValueError:
-            micros = None
+def _convert_rare_decimal(value: Any, kind: str) -> Decimal:
+    """Convert a value of VARIANT, in which long numbers and those with an exponent are doubles."""
+    if isinstance(value, str):
+        converted: Decimal = job_reader.convert_scalar(value, kind)
+        return converted
+    if not isinstance(value, JsonNumber):
+        raise UnreadableError
+    number = Decimal(value.text)
+    digits, exponent = len(number.as_tuple().digits), int(number.as_tuple().exponent)
+    is_long = value.is_whole and -RANGES["bigint"] <= number < RANGES["bigint"]
+    is_decimal = "e" not in value.text.lower() and max(digits, -exponent) <= _MAX_DECIMAL_DIGITS
+    if not is_long and not is_decimal:
+        double = float(value.text)
+        if not math.isfinite(double):
+            raise UnreadableError
+        number = Decimal(repr(double))
+    return job_reader.round_decimal(number, kind)
+
+
+def _convert_text_time(text: str, time: str, field: Field) -> int:
+    """Convert the text of a time to microseconds.
+
+    Raises:
+        InvalidValueError: It is a time without a date, which Spark would take for one of today.
+        UnreadableError: It is no time.
+    """
+    if _NUMBER_TIME.search(time):
+        tree = build_tree([(field.path, VARIANT)])
+        number = select_path(read_columns(text, tree), field.path)
+        is_number = number is not None and isinstance(number.value, JsonNumber) and number.value.is_whole
+        if number is not None and is_number and -(2**63) <= int(number.value.text) < 2**63:
+            return _wrap_long(int(number.value.text) * 1_000_000)
+    micros = _cast_iso_time(time) if field.time_format == "iso" else _cast_pattern_time(time, field.time_format)
     if micros is None or not -(2**63) <= micros < 2**63:
         raise UnreadableError
     return micros
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "boolean": _read_boolean,
-    "int": lambda member: _read_whole(member, "int"),
-    "bigint": lambda member: _read_whole(member, "bigint"),
-    "double": _read_double,
-    "string": _read_text,
-    "date": _read_date,
-}
+def _wrap_long(number: int) -> int:
+    """Return what Java has of a product that is beyond 64 bits."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _cast_pattern_time(time: str, pattern: str) -> int | None:
+    try:
+        return compile_pattern(pattern).parse(time)
+    except ValueError:
+        return None
+
+
+def _cast_iso_time(time: str) -> int | None:
+    micros = _cast_dated_time(time)
+    return _cast_dated_time(time.replace("GMT", "", 1)) if micros is None and "GMT" in time else micros
+
+
+def _cast_dated_time(time: str) -> int | None:
+    if _DATED_TIME.match(time) or _NUMBER_TIME.search(time):
+        has_old_zone = _OLD_ZONE.search(time) is not None
+        micros = parse_timestamp(_OLD_ZONE.sub("UTC", time))
+        is_unclear = has_old_zone or (micros is not None and micros < _NAMED_ZONES_SINCE and _NAMED_ZONE.search(time))
+        if micros is not None and is_unclear:
+            raise InvalidValueError(has_right_type=True)
+        return micros
+    if is_time_of_day(time):
+        raise InvalidValueError(has_right_type=True)
+    return None

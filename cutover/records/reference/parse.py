@@ -5,26 +5,21 @@ Spark's parser is tested against it.
 """
 
 import json
-import math
 import re
 import sys
-from collections.abc import Callable
-from datetime import date
-from decimal import Decimal
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time, parse_text_time
-from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.definition.model.json_fields import JsonPath, Tree, build_tree
+from cutover.definition.model.times import EPOCH_FORMATS
+from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference.from_json import parse_job_value
+from cutover.records.reference.from_json import parse_job_value, read_job_fields
+from cutover.records.reference.scalars import check_json_type, parse_value
 from cutover.records.reference.values import (
-    AFTER_LAST_DATE,
-    EXACT,
-    FIRST_DATE,
-    RANGES,
     REASONS,
+    UNPAIRED_SURROGATE,
     BeyondLimitsError,
     InvalidField,
     InvalidValueError,
@@ -34,137 +29,8 @@ from cutover.records.reference.values import (
     has_long_number,
 )
 
-DIGITS = 38
-_UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
-
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot exceed Python's recursion limit at any nesting
-
-
-def parse_value(value: Any, kind: str, time_format: str) -> Any:
-    """Convert a JSON value to its type; None for null.
-
-    Args:
-        value: Parsed JSON: None, bool, str, JsonNumber, JsonObject or list.
-        kind: A type of the schema.
-        time_format: Format of timestamps.
-
-    Returns:
-        bool, int, float, Decimal, str or date; a timestamp in microseconds since 1970.
-
-    Raises:
-        InvalidValueError: The value is invalid for the type.
-    """
-    if value is None:
-        return None
-    if kind in _PARSERS:
-        return _PARSERS[kind](value)
-    if kind == "timestamp":
-        if time_format in EPOCH_FORMATS:
-            return _check_range(convert_epoch_time(_parse_whole(value, "bigint"), time_format))
-        return _parse_text_time(_parse_text(value), time_format)
-    return _parse_decimal(value, kind)
-
-
-def check_json_type(value: Any, kind: str, time_format: str) -> None:
-    """Check the JSON type of a value that is overridden by a later member of the same name.
-
-    Spark's parser rejects such values of a wrong JSON type for booleans and for numbers other than decimals; for the
-    other types it checks only the last value.
-
-    Raises:
-        InvalidValueError: The JSON type is wrong.
-    """
-    if value is None or kind in {"string", "date"} or parse_decimal_type(kind) is not None:
-        return
-    if kind == "timestamp":
-        if time_format in EPOCH_FORMATS:
-            _parse_whole(value, "bigint")
-    elif kind == "double":
-        if not isinstance(value, JsonNumber):
-            raise InvalidValueError
-    else:
-        _PARSERS[kind](value)
-
-
-def _parse_boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidValueError
-    return value
-
-
-def _parse_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidValueError
-    if not value.isascii() and _UNPAIRED_SURROGATE.search(value):
-        raise InvalidValueError
-    return value
-
-
-def _parse_whole(value: Any, kind: str) -> int:
-    if not isinstance(value, JsonNumber) or not value.is_whole:
-        raise InvalidValueError
-    number = int(value.text)
-    if not -RANGES[kind] <= number < RANGES[kind]:
-        raise InvalidValueError
-    return number
-
-
-def _parse_double(value: Any) -> float:
-    if not isinstance(value, JsonNumber) or not math.isfinite(float(value.text)):
-        raise InvalidValueError
-    return float(value.text) + 0.0  # minus zero is zero
-
-
-def _parse_decimal(value: Any, kind: str) -> Decimal:
-    if not isinstance(value, JsonNumber) or "e" in value.text.lower():
-        raise InvalidValueError
-    precision, scale = parse_decimal_type(kind) or (0, 0)
-    number = Decimal(value.text)
-    if len(number.as_tuple().digits) > DIGITS or -int(number.as_tuple().exponent) > DIGITS:
-        raise InvalidValueError
-    if not _compile_decimal(precision, scale).fullmatch(value.text):
-        raise InvalidValueError
-    return EXACT.add(number.quantize(Decimal(1).scaleb(-scale), context=EXACT), Decimal(0))  # minus zero is zero
-
-
-@cache
-def _compile_decimal(precision: int, scale: int) -> re.Pattern[str]:
-    return re.compile(limits.decimal_pattern(precision, scale))
-
-
-def _check_range(micros: int) -> int:
-    if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
-        raise InvalidValueError(has_right_type=True)
-    return micros
-
-
-def _parse_text_time(text: str, time_format: str) -> int:
-    try:
-        return parse_text_time(text, time_format)
-    except ValueError:
-        raise InvalidValueError(has_right_type=True) from None
-
-
-def _parse_date(value: Any) -> date:
-    text = _parse_text(value)
-    try:
-        day = date.fromisoformat(text) if re.fullmatch(limits.ISO_DATE, text) else None
-    except ValueError:
-        day = None
-    if day is None or not FIRST_DATE <= day < AFTER_LAST_DATE:
-        raise InvalidValueError
-    return day
-
-
-_PARSERS: dict[str, Callable[[Any], Any]] = {
-    "boolean": _parse_boolean,
-    "int": lambda value: _parse_whole(value, "int"),
-    "bigint": lambda value: _parse_whole(value, "bigint"),
-    "double": _parse_double,
-    "string": _parse_text,
-    "date": _parse_date,
-}
 
 
 def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
@@ -175,12 +41,13 @@ def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
     if topic.parse == "from_json":
         return parse_job_value(value, topic)
     try:
-        document = parse_object(value.decode("utf-8"))
+        text = value.decode("utf-8")
+        document = parse_object(text)
     except UnicodeDecodeError:
         return ParsedRecord(reason=Reason.UTF8)
     except (ValueError, RecursionError):
         return ParsedRecord(reason=Reason.JSON)
-    return parse_fields(document, topic)
+    return parse_fields(document, text, topic)
 
 
 def find_value_defect(value: bytes | None, topic: Topic) -> Reason | None:
@@ -268,45 +135,152 @@ _STRICT = _make_decoder(_make_limited_object, _make_limited_number, _reject_cons
 _LENIENT = _make_decoder(lambda members: JsonObject(tuple(members)), JsonNumber, float)
 
 
-def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
-    """Parse the typed fields of a JSON object, and collect all invalid fields and the first reason."""
-    schema = {item.name: item for item in list_fields(topic)}
-    values: dict[str, Any] = dict.fromkeys(schema)
-    present = dict(document.members)  # the last member with a name wins
-    invalid_fields: dict[str, InvalidField] = {}
-    if len(present) < len(document.members):
-        _check_earlier_values(document, schema, topic, invalid_fields)
-    for name, value in present.items():
-        if name in schema and value is not None and name not in invalid_fields:
-            try:
-                values[name] = parse_value(value, schema[name].type, topic.time_format)
-            except InvalidValueError as error:
-                is_invalid_time = name == topic.event_time and error.has_right_type
-                reason = Reason.EVENT_TIME if is_invalid_time else Reason.TYPE
-                invalid_fields[name] = _make_invalid_field(schema[name], reason, value)
-    for name, item in schema.items():
-        if values[name] is None and name not in invalid_fields and (not item.nullable or name == topic.event_time):
-            invalid_fields[name] = _make_invalid_field(
-                item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None
-            )
+def parse_fields(document: JsonObject, text: str, topic: Topic) -> ParsedRecord:
+    """Parse the columns of a JSON object, and collect all invalid ones and the first reason.
+
+    Args:
+        document: The object.
+        text: Its text, from which columns of the `from_json` form are read.
+        topic: A topic of the strict form.
+    """
+    fields = list_fields(topic)
+    reader = _StrictReader(topic)
+    reader.read([field for field in fields if field.parse == "strict"], document)
+    values, invalid_fields = reader.values, list(reader.invalid_fields.values())
+    job_fields = [field for field in fields if field.parse == "from_json"]
+    if job_fields:
+        job_values, invalid_job_fields = read_job_fields(text, job_fields, topic)
+        values |= job_values
+        invalid_fields += invalid_job_fields
+    order = {field.name: place for place, field in enumerate(fields)}
     return ParsedRecord(
-        reason=min((invalid.reason for invalid in invalid_fields.values()), key=REASONS.index, default=None),
-        values=values,
-        unknown=len(set(present) - set(schema)),
-        invalid_fields=tuple(invalid_fields[name] for name in schema if name in invalid_fields),
+        reason=min((invalid.reason for invalid in invalid_fields), key=REASONS.index, default=None),
+        values={field.name: values[field.name] for field in fields},
+        unknown=len({name for name, _ in document.members} - {field.path[0] for field in fields}),
+        invalid_fields=tuple(sorted(invalid_fields, key=lambda invalid: order[invalid.name])),
     )
 
 
-def _check_earlier_values(
-    document: JsonObject, schema: dict[str, Field], topic: Topic, invalid_fields: dict[str, InvalidField]
-) -> None:
-    for name, value in document.members:
-        if name in schema and name not in invalid_fields:
-            try:
-                check_json_type(value, schema[name].type, topic.time_format)
-            except InvalidValueError:
-                invalid_fields[name] = _make_invalid_field(schema[name], Reason.TYPE, value)
+class _StrictReader:
+    """Reader of the strict columns of one record."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self.values: dict[str, Any] = {}
+        self.invalid_fields: dict[str, InvalidField] = {}
+
+    def read(self, fields: Sequence[Field], document: JsonObject) -> None:
+        """Read columns from the record's object."""
+        self.values = {field.name: None for field in fields}
+        by_path: dict[JsonPath, list[Field]] = {}
+        for field in fields:
+            by_path.setdefault(_select_outer_path(field.path), []).append(field)
+        self._read_object(document, build_tree(list(by_path.items())), is_last=True)
+        for field in fields:
+            is_required = not field.nullable or field.name == self._topic.event_time
+            if self.values[field.name] is None and field.name not in self.invalid_fields and is_required:
+                self._add_invalid(field, Reason.EVENT_TIME if field.nullable else Reason.MISSING, None)
+
+    def _read_object(self, document: JsonObject, tree: Tree, *, is_last: bool) -> None:
+        """Read the members; of equal names the last one is used, but Spark checks the types of the others too."""
+        last = {name: place for place, (name, _) in enumerate(document.members)}
+        for place, (name, value) in enumerate(document.members):
+            if name not in tree or value is None:
+                continue
+            node, is_used = tree[name], is_last and last[name] == place
+            if not isinstance(node, list):
+                if isinstance(value, JsonObject):
+                    self._read_object(value, node, is_last=is_used)
+                else:
+                    self._add_invalid(next(_list_leaves(node)), Reason.TYPE, value)
+                continue
+            for field in node:
+                if field.name not in self.invalid_fields:
+                    self._read_field(field, value, is_used=is_used)
+
+    def _read_field(self, field: Field, value: Any, *, is_used: bool) -> None:
+        inner_path = field.path[len(_select_outer_path(field.path)) :]
+        place = value
+        try:
+            place = _select_element(value, inner_path)
+            if not is_used:
+                _check_overridden(field, place, is_element=bool(inner_path))
+            elif place is not None:
+                self.values[field.name] = _parse_place(field, place)
+        except InvalidValueError as error:
+            is_invalid_time = field.name == self._topic.event_time and error.has_right_type
+            self._add_invalid(field, Reason.EVENT_TIME if is_invalid_time else Reason.TYPE, place)
+
+    def _add_invalid(self, field: Field, reason: Reason, value: Any) -> None:
+        self.values[field.name] = None
+        self.invalid_fields[field.name] = InvalidField(
+            name=field.name, type=field.type, time_format=field.time_format, reason=reason, value=value
+        )
 
 
-def _make_invalid_field(item: Field, reason: Reason, value: Any) -> InvalidField:
-    return InvalidField(name=item.name, type=item.type, reason=reason, value=value)
+def _select_outer_path(path: JsonPath) -> JsonPath:
+    """Select the path up to its first index; from there on Spark reads VARIANT."""
+    return path[: next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))]
+
+
+def _list_leaves(node: Any) -> Iterator[Field]:
+    if isinstance(node, list):
+        yield from node
+    else:
+        for inner in node.values():
+            yield from _list_leaves(inner)
+
+
+def _select_element(value: Any, path: JsonPath) -> Any:
+    """Select a value in an array that is read as VARIANT; None if it, or a parent, is null or missing.
+
+    Raises:
+        InvalidValueError: A parent is neither an object nor an array, as the path says.
+    """
+    if path and not _is_variant(value):
+        raise InvalidValueError
+    for step in path:
+        if value is None:
+            return None
+        if isinstance(step, int):
+            if not isinstance(value, list):
+                raise InvalidValueError
+            value = value[step] if step < len(value) else None
+        elif isinstance(value, JsonObject):
+            value = dict(value.members).get(step)
+        else:
+            raise InvalidValueError
+    return value
+
+
+def _check_overridden(field: Field, value: Any, *, is_element: bool) -> None:
+    """Check a value that a later member of the same name overrides."""
+    if is_element or _is_read_as_variant(field):
+        if not _is_variant(value):
+            raise InvalidValueError
+    else:
+        check_json_type(value, field.type, field.time_format)
+
+
+def _parse_place(field: Field, value: Any) -> Any:
+    if _is_read_as_variant(field) and not _is_variant(value):
+        raise InvalidValueError
+    return parse_value(value, field.type, field.time_format)
+
+
+def _is_read_as_variant(field: Field) -> bool:
+    """Return whether Spark reads the value as VARIANT, which preserves its JSON type."""
+    is_number_time = field.type == "timestamp" and field.time_format in EPOCH_FORMATS
+    return field.type not in {"boolean", "int", "bigint", "double"} and not is_number_time
+
+
+def _is_variant(value: Any) -> bool:
+    """Return whether VARIANT can represent a value: its texts are Unicode, and its objects have distinct names."""
+    if isinstance(value, str):
+        return value.isascii() or not UNPAIRED_SURROGATE.search(value)
+    if isinstance(value, list):
+        return all(map(_is_variant, value))
+    if isinstance(value, JsonObject):
+        names = {name for name, _ in value.members}
+        return len(names) == len(value.members) and all(_is_variant(inner) for _, inner in value.members)
+    return True

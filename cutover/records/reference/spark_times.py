@@ -21,6 +21,7 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(
     r"([+-])([0-9]{1,2})|([+-])([0-9]{2})([0-9]{2})([0-9]{2})?|([+-])([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?"
 )
+_BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")  # Java has no digits there
 _MAX_DAYS_TEXT = 4_000  # Python converts no longer one
 _MAX_OFFSET = 18 * 3600
 _PREFIX = re.compile(r"(?:UTC|GMT|UT)([+-].*)?", re.DOTALL)
@@ -33,7 +34,7 @@ _SHORT_IDS = {
     "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
     "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh", "EST": "-05:00", "MST": "-07:00", "HST": "-10:00",
 }  # fmt: skip
-_NOT_IN_JAVA = {"Factory", "ROC", "localtime", "leapseconds", "tzdata.zi"}
+_NOT_IN_JAVA = {"America/Coyhaique", "Factory", "ROC", "localtime", "leapseconds", "tzdata.zi"}
 
 
 def parse_date(text: str) -> int | None:
@@ -46,8 +47,7 @@ def parse_date(text: str) -> int | None:
 
 def parse_timestamp(text: str) -> int | None:
     """Return the microseconds since 1970, in any year, without a zone in UTC; None if Spark reads no timestamp."""
-    micros = _cast_timestamp(text)
-    return _cast_timestamp(text.replace("GMT", "", 1)) if micros is None and "GMT" in text else micros
+    return _cast_timestamp(text)
 
 
 def is_time_of_day(text: str) -> bool:
@@ -71,7 +71,12 @@ def _cast_date(text: str) -> int | None:
 
 def _read_days(text: str) -> int | None:
     """Read a whole number of days since 1970 in the calendar of Java 7, which is Julian before 1582-10-15."""
-    if len(text) > _MAX_DAYS_TEXT or not re.fullmatch(r"[+-]?\d+", text) or not -(2**31) <= int(text) < 2**31:
+    if (
+        len(text) > _MAX_DAYS_TEXT
+        or not re.fullmatch(r"[+-]?\d+", text)
+        or _BEYOND_BMP.search(text)
+        or not -(2**31) <= int(text) < 2**31
+    ):
         return None
     days = int(text)
     gregorian_start = -141_427

@@ -6,12 +6,14 @@ from datetime import date
 from decimal import Context
 from typing import Any
 
+from cutover.definition.model.json_fields import JsonPath
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 EXACT = Context(prec=76)
 RANGES = {"int": 2**31, "bigint": 2**63}
+UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
 
 REASONS = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
 """Reasons of invalid fields, in the order in which the first one applies to the record."""
@@ -54,6 +56,7 @@ class InvalidField:
 
     name: str
     type: str  # in the schema
+    time_format: str
     reason: Reason  # TYPE, MISSING or EVENT_TIME
     value: Any  # from the JSON: None, bool, str, JsonNumber, JsonObject or list
 
@@ -66,6 +69,16 @@ class ParsedRecord:
     values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
     unknown: int = 0  # distinct top-level fields that are not in the schema
     invalid_fields: tuple[InvalidField, ...] = ()  # in the order of the schema
+
+
+def select_member(value: Any, path: JsonPath) -> Any:
+    """Select a value in parsed JSON; None if it, or a parent, is missing or of another kind."""
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            value = dict(value.members).get(step) if isinstance(value, JsonObject) else None
+    return value
 
 
 def has_long_number(text: str) -> bool:

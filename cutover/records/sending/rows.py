@@ -12,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.topic import Topic, list_fields
+from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
 from cutover.records.csv_files import convert_cell, find_dialect, find_marks, name_fields, read_csv
@@ -29,7 +30,8 @@ from cutover.records.record_files import (
 )
 from cutover.records.reference.from_json import parse_job_value
 from cutover.records.reference.parse import parse_fields
-from cutover.records.reference.values import InvalidField, JsonNumber, JsonObject, ParsedRecord
+from cutover.records.reference.values import InvalidField, JsonNumber, JsonObject, ParsedRecord, select_member
+from cutover.records.sending.nested import encode_json, match_columns, nest_values
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record
@@ -123,8 +125,9 @@ def read_rows(
                     reject_line(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
                 yield row
         if content.records and not dated:
-            expected = f"a time in {pipeline.source.time_format} in column `{pipeline.source.event_time}`"
-            reject_line(path, 1, f"{expected} of some record, got none in {content.records:,}")
+            event_time = _find_column(pipeline.source, pipeline.source.event_time)
+            expected = f"a time in {event_time.time_format} in column {_format_column(event_time)} of some record"
+            reject_line(path, 1, f"{expected}, got none in {content.records:,}")
     except DefinitionError as error:
         has_hint = "\nHint: " in str(error)
         msg = f"{error} Nothing was sent." if has_hint else f"{error}\nHint: nothing was sent."
@@ -179,15 +182,19 @@ def check_record(
         topic: The topic.
         beyond: What exceeds the limits of a record.
     """
-    parsed = parse_fields(document, topic) if topic.parse == "strict" else parse_job_value(value, topic)
+    parsed = (
+        parse_fields(document, value.decode("utf-8", "replace"), topic)
+        if topic.parse == "strict"
+        else parse_job_value(value, topic)
+    )
     malformed = _find_malformed(value, parsed, topic, beyond)
     return CheckedRecord(line=line, document=document, value=value, parsed=parsed, malformed=malformed)
 
 
 def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Iterator[tuple[FileRecord, ParsedRecord]]:
     topic = pipeline.source
-    names = {item.name for item in list_fields(topic)}
-    keys = [name for name in pipeline.key if name in names]
+    paths = {item.name: item.path for item in list_fields(topic)}
+    keys = [paths[name] for name in pipeline.key if name in paths]
     for record in read_checked_records(path, topic, content):
         _check_times(path, record.line, record.parsed, topic)
         row = FileRecord(
@@ -210,13 +217,21 @@ def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> N
     for invalid_field in parsed.invalid_fields:
         if invalid_field.type == "timestamp" and invalid_field.value is not None:
             expected, _, actual = describe_invalid_value(
-                invalid_field.value, invalid_field.type, topic.time_format
+                invalid_field.value, invalid_field.type, invalid_field.time_format
             ).partition(", got ")
-            reject_line(
-                path, line, f"{expected.removeprefix('expected ')} in column `{invalid_field.name}`, got {actual}"
-            )
+            column = _format_column(_find_column(topic, invalid_field.name))
+            reject_line(path, line, f"{expected.removeprefix('expected ')} in column {column}, got {actual}")
     if topic.log_time is not None and parsed.values[topic.log_time] is None:
-        reject_line(path, line, f"a time in {topic.time_format} in column `{topic.log_time}`, got none")
+        log_time = _find_column(topic, topic.log_time)
+        reject_line(path, line, f"a time in {log_time.time_format} in column {_format_column(log_time)}, got none")
+
+
+def _find_column(topic: Topic, name: str) -> Field:
+    return next(column for column in list_fields(topic) if column.name == name)
+
+
+def _format_column(column: Field) -> str:
+    return f"`{column.name}`" if column.label == column.name else f"`{column.name}` ({column.label})"
 
 
 def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: str | None) -> Malformed | None:
@@ -236,10 +251,11 @@ def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: st
 
 
 def _describe_cell(cell: InvalidField, topic: Topic) -> str:
+    column = _format_column(_find_column(topic, cell.name))
     if cell.value is None:
         requirement = "the event time" if cell.reason is Reason.EVENT_TIME else "NOT NULL"
-        return f"column `{cell.name}`: expected a value ({requirement}), got none"
-    return f"column `{cell.name}`: {describe_invalid_value(cell.value, cell.type, topic.time_format)}"
+        return f"column {column}: expected a value ({requirement}), got none"
+    return f"column {column}: {describe_invalid_value(cell.value, cell.type, cell.time_format)}"
 
 
 _RawRecord = tuple[int, JsonObject, bytes, str | None]
@@ -247,25 +263,26 @@ _RawRecord = tuple[int, JsonObject, bytes, str | None]
 
 
 def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_RawRecord]:
-    schema = {item.name: item for item in list_fields(topic)}
     records = read_csv(path, find_dialect(path))
     _, header = next(records, (1, []))
     names = name_fields(header)
     _check_columns(path, header, names, topic)
     by_name = sorted(range(len(header)), key=header.__getitem__)
     content.add(b"csv" + _encode_cells([header[place] for place in by_name]))
-    content.ignored_columns = [text for text, name in zip(header, names, strict=True) if name not in schema]
-    marks = find_marks(path, {name: item.type for name, item in schema.items()})
-    columns = [
-        (place, name, schema[name].type, marks.get(name, ".")) for place, name in enumerate(names) if name in schema
-    ]
+    columns = [(place, item) for place, item in enumerate(match_columns(header, names, topic)) if item is not None]
+    matched = {place for place, _ in columns}
+    content.ignored_columns = [text for place, text in enumerate(header) if place not in matched]
+    marks = find_marks(path, {names[place]: item.type for place, item in columns})
     for line, cells in records:
         if content.is_hashed:
             content.add(_encode_cells([cells[place] for place in by_name]))
-        values = {
-            name: convert_cell(cells[place], kind, topic.time_format, mark) for place, name, kind, mark in columns
-        }
-        yield line, JsonObject(tuple(values.items())), encode_cells(values), None
+        document = nest_values(
+            [
+                (item.path, convert_cell(cells[place], item.type, item.time_format, marks.get(names[place], ".")))
+                for place, item in columns
+            ]
+        )
+        yield line, document, encode_json(document).encode(), None
 
 
 def encode_cells(values: Mapping[str, JsonValue]) -> bytes:
@@ -279,17 +296,18 @@ def _encode_cells(cells: list[str]) -> bytes:
 
 def _check_columns(path: Path, header: list[str], names: list[str], topic: Topic) -> None:
     for name in (topic.event_time, topic.log_time):
-        if name is not None and name not in names:
+        column = None if name is None else _find_column(topic, name)
+        if column is not None and column not in match_columns(header, names, topic):
             reject_line(
                 path,
                 1,
-                f"a header with the column `{name}`, got {', '.join(map(format_name, header[:20])) or 'nothing'}",
+                f"a header with the column `{column.label}`, got {', '.join(map(format_name, header[:20])) or 'nothing'}",
             )
 
 
 def _read_json_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_RawRecord]:
     content.add(b"json")
-    content.layout = find_json_layout(path, {item.name for item in list_fields(topic)})
+    content.layout = find_json_layout(path, {str(item.path[0]) for item in list_fields(topic)})
     for number, line in read_json_records(path, content.layout):
         document, beyond = parse_line(path, number, line)
         if content.is_hashed:
@@ -311,9 +329,8 @@ def _sort_members(value: Any) -> Any:
     return {"number": value.text} if isinstance(value, JsonNumber) else value
 
 
-def _encode_key(document: JsonObject, keys: list[str]) -> bytes:
+def _encode_key(document: JsonObject, keys: list[JsonPath]) -> bytes:
     """Encode a message key: the JSON array of the key columns' values."""
-    members: dict[str, Any] = dict(document.members)
-    values = (members.get(name) for name in keys)
+    values = (select_member(document, path) for path in keys)
     scalars = (value if isinstance(value, bool | str | JsonNumber) else None for value in values)
     return f"[{','.join(map(encode_value, scalars))}]".encode("utf-8", "replace")
