@@ -107,10 +107,10 @@ def _draw_leaf(draw: random.Random, kind: str) -> str:
         "n": [number, number, f"-{number}", f'"{number}"', "9223372036854775807"],
         "b": ["true", "false", '"true"'],
         "d": [cents, f'"{cents}"', number, f'"{number}"', '"1e2"', "1e2"],
-        "x": [cents, number, "1e3", '"NaN"', "-0.0"],
+        "x": [cents, cents, cents, number, number, "1e3", "-0.0", draw.choice(['"NaN"', "1.0"])],
         "s": ['"text"', '"a:b"', number, "true", '{"a":[1.10,null]}', '"\\u00e9\\n"', "'it'", '"\\ud83d"'],
         "v": ['"2026-03-02"', f'"{draw_time(draw)}"', '"20000"'],
-        "t": [f'"{draw_time(draw)}"', '"2026-03-02T01:02:03Z"', "1772409600", '"2026"', '"12:30"'],
+        "t": [*['"2026-03-02T01:02:03Z"'] * 6, *["1772409600"] * 3, f'"{draw_time(draw)}"', '"2026"', '"12:30"'],
         "m": ["1772409600123", number, '"1772409600123"', "1.5"],
         "p": ['"02.03.2026 01:02"', '"2.3.2026 1:2"', "1772409600"],
     }
