@@ -14,7 +14,7 @@ from cutover.records.csv_files import CHUNK, DecimalMark, convert_cell, find_mar
 from cutover.records.proposal.columns import USUAL_FORMS, USUAL_TIME
 from cutover.records.proposal.pace import MAX_KEYS, RecordTimes
 from cutover.records.record_files import JsonValue, is_json
-from cutover.records.reference.parse import parse_value
+from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError, JsonObject
 from cutover.records.sending.rows import (
     CheckedRecord,

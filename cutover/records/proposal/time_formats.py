@@ -12,7 +12,7 @@ from typing import Literal
 
 from cutover.definition.model.time_patterns import compile_pattern
 from cutover.errors import DefinitionError
-from cutover.records.reference.parse import parse_value
+from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError
 
 DateOrder = Literal["month first", "day first", "year first"]

@@ -301,7 +301,8 @@ def _check_columns(path: Path, header: list[str], names: list[str], topic: Topic
             reject_line(
                 path,
                 1,
-                f"a header with the column `{column.label}`, got {', '.join(map(format_name, header[:20])) or 'nothing'}",
+                f"a header with the column `{column.label}`, got "
+                f"{', '.join(map(format_name, header[:20])) or 'nothing'}",
             )
 
 
