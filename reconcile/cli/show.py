@@ -12,7 +12,12 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.explain import Explanation, Measured
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Events, RuleState, Verdict
-from cutover.reconcile.result.lateness_text import describe_early, describe_open, describe_settlement
+from cutover.reconcile.result.lateness_text import (
+    describe_early,
+    describe_late_amounts,
+    describe_open,
+    describe_settlement,
+)
 from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
@@ -107,6 +112,9 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
     if finding.open_answers is not None and finding.open_answers.looked:
         yield f"open  {describe_open(finding.open_answers)}"
     yield f"records  {describe_records(finding.events)}"
+    late_amounts = describe_late_amounts(finding.waterfall)
+    if late_amounts is not None:
+        yield f"late  {late_amounts}"
     yield make_table(
         ("cause", "rows", "records behind them"),
         (

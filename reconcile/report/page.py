@@ -287,6 +287,7 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
         "waterfalls": waterfalls(result, labels),
         "windows_chart": windows_over_time(result, labels),
         "lateness_chart": lateness_histogram(result),
+        "late_amounts": lateness_text.describe_late_amounts(result.finding.waterfall),
         "settlement_chart": settlement_curve(result),
         "settled": None
         if result.settlement is None

@@ -5,10 +5,13 @@ settlement, the ages from which on the stream's answer can be trusted and the lo
 """
 
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 
 from cutover.definition.loading.key_text import format_columns
 from cutover.lake.epochs.read_speed import REPLAY, tells_real_speed
 from cutover.reconcile.result import text
+from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.result.finding import Waterfall
 from cutover.reconcile.result.parts import FEW, NEARLY_ALL, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 from cutover.reconcile.result.timeliness import (
@@ -21,6 +24,7 @@ from cutover.reconcile.result.timeliness import (
     OpenAnswers,
     OpenPoint,
 )
+from cutover.records.classes import Class
 
 
 def describe_replayed(speed: float | None) -> str:
@@ -57,6 +61,34 @@ UNKNOWN_SPEED = (
     " set back."
 )
 """Sentence on a log of which the epochs do not show how fast it was read."""
+
+
+def describe_late_amounts(waterfalls: Sequence[Waterfall]) -> str | None:
+    """Describe what the late records add to each additive measure that they change; None if they change none.
+
+    Args:
+        waterfalls: Of the additive measures of a comparison.
+    """
+    parts = []
+    for waterfall in waterfalls:
+        amounts = [_parse_number(step.amount) for step in waterfall.steps if step.cause == Class.LATE]
+        total = _parse_number(waterfall.batch)
+        if not amounts or amounts[0] in {None, 0}:
+            continue
+        missing = -(amounts[0] or Decimal(0))
+        late_share = float(missing / total) if total else -1.0
+        share_text = f" ({text.share(late_share)} of {total:,f})" if 0 < late_share <= 1 else ""
+        parts.append(f"{missing:,f} of {waterfall.measure}{share_text}")
+    return f"Late records are worth {', '.join(parts)}." if parts else None
+
+
+def _parse_number(value: Scalar) -> Decimal | None:
+    """Parse a value of a measure with all of its digits; None if it is no finite number."""
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def name_segment(segment: LatenessSegment | LateSource) -> str:
