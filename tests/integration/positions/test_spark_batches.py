@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cutover.positions.position import Position, UnknownPosition
 from cutover.positions.table_position import find_table_position
 
+VACUUM_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -39,7 +40,9 @@ def test_maintenance_leaves_the_position_and_a_restore_does_not(spark: SparkSess
     for offset in (10, 20):
         rows.write.format("delta").mode("overwrite").option("userMetadata", encode(offset)).save(table)
     spark.sql(f"OPTIMIZE delta.`{table}`")
+    spark.conf.set(VACUUM_TASKS, "2")  # by default VACUUM lists a folder in 10,000 tasks
     spark.sql(f"VACUUM delta.`{table}`")
+    spark.conf.unset(VACUUM_TASKS)
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('a' = 'b')")
     assert read_offset(table) == 20
 
