@@ -4,15 +4,18 @@ All records are read. Lateness and window are measured when the columns are know
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
+from cutover.definition.model.json_fields import JsonField, format_path, parse_path
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, Topic
-from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, rewrite_number
+from cutover.errors import DefinitionError
+from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, name_fields, rewrite_number
 from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.names import (
     EVENT_WORDS,
@@ -73,6 +76,7 @@ class Guess:
     rows: int
     malformed: int  # records that are malformed under any schema
     renamed: Mapping[str, str] = field(default_factory=dict)  # name -> text of the header
+    fields: Mapping[str, JsonField] = field(default_factory=dict)  # columns of JSON whose field has no valid name
     nested: Mapping[str, frozenset[str]] = field(default_factory=dict)  # name of an object -> names of its members
     pace: Pace = field(default_factory=Pace)
 
@@ -95,6 +99,7 @@ class Guess:
             log_time=self.log_time,
             time_format=self.time_format,
             parse="from_json" if self.needs_from_json else "strict",
+            fields=self.fields,
         )
 
 
@@ -138,8 +143,13 @@ class Survey:
         Lateness and window are those of the first records; `complete_guess` measures them from all records of a file.
         """
         self._choose_marks()
-        omissions = self._find_omissions()
-        candidates = [self._make_column(column) for name, column in self.columns.items() if name not in omissions]
+        names = {} if self.is_cells else _name_json_fields(list(self.columns))
+        omissions = self._find_omissions(names)
+        candidates = [
+            self._make_column(column, names.get(name, name))
+            for name, column in self.columns.items()
+            if name not in omissions
+        ]
         times = [column for column in candidates if column.type == "timestamp"]
         event = _choose_event_time(times) or _choose_event_time(
             [column for column in candidates if column.type == "date"]
@@ -159,7 +169,10 @@ class Survey:
             adds_up=amount is not None and is_additive_name(amount),
             rows=self.rows,
             malformed=self.malformed,
-            renamed=self.renamed,
+            renamed=self.renamed or {name: text for text, name in names.items() if text not in omissions},
+            fields={
+                name: JsonField(path=format_path((text,))) for text, name in names.items() if text not in omissions
+            },
             nested=self._list_nested(),
         )
         return guess if event is None else replace(guess, pace=self._measure_sample(guess))
@@ -177,15 +190,16 @@ class Survey:
         for name, mark in choose_marks(numbers).items():
             self.columns[name].mark = mark
 
-    def _find_omissions(self) -> dict[str, str]:
+    def _find_omissions(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Find the reasons for which columns are left out; `names` has those of fields with other names."""
         reasons: dict[str, str] = {}
         names_used: dict[str, str] = {}  # names in lower case
         for place, (name, column) in enumerate(self.columns.items(), start=1):
-            reason = _explain_omission(column, names_used, place)
+            reason = _explain_omission(column, names.get(name, name), names_used, place)
             if reason is not None:
                 reasons[name] = reason
             else:
-                names_used[name.lower()] = name
+                names_used[names.get(name, name).lower()] = name
         return reasons
 
     def _list_nested(self) -> dict[str, frozenset[str]]:
@@ -196,14 +210,14 @@ class Survey:
             if isinstance(value, JsonObject)
         }
 
-    def _make_column(self, values: ColumnValues) -> Column:
+    def _make_column(self, values: ColumnValues, name: str) -> Column:
         orders = tuple(column.patterns.order for column in self.columns.values() if column.patterns.order)
         kind, form = values.propose_type(orders)
         is_text = kind == "string"
         doubts, nulls = _describe_doubt(values, kind, form, orders), _describe_nulls(values, kind)
         notes = [*doubts, *nulls, *_describe_text(values, kind)]
         return Column(
-            name=values.name,
+            name=name,
             type=kind,
             form=form,
             nulls=self.rows - values.value_count - (values.null_texts if is_text else 0),
@@ -217,13 +231,15 @@ class Survey:
 
     def _measure_sample(self, guess: Guess) -> Pace:
         times, keys = RecordTimes(is_logged=guess.log_time is not None), set[str]()
+        texts: Mapping[str, str] = {} if self.is_cells else guess.renamed  # name -> that of the field
         for record, partition in self.sample:
-            moment = self._read_time(record.get(str(guess.event_time)), guess.time_format)
-            logged = None if guess.log_time is None else self._read_time(record.get(guess.log_time), guess.time_format)
+            event, log = (texts.get(str(name), str(name)) for name in (guess.event_time, guess.log_time))
+            moment = self._read_time(record.get(event), guess.time_format)
+            logged = None if guess.log_time is None else self._read_time(record.get(log), guess.time_format)
             if moment is not None and (guess.log_time is None or logged is not None):
                 times.add(moment, logged, partition)
             if guess.key is not None:
-                keys.add(str(record.get(guess.key)))
+                keys.add(str(record.get(texts.get(guess.key, guess.key))))
         return measure_pace(times, None if guess.key is None else len(keys))
 
     def _read_time(self, value: Any, time_format: str) -> int | None:
@@ -254,8 +270,25 @@ def complete_guess(guess: Guess, times: RecordTimes, key_count: int | None) -> G
     return replace(guess, pace=pace, log_time=log_time)
 
 
-def _explain_omission(column: ColumnValues, names_used: Mapping[str, str], place: int) -> str | None:
-    name = column.name
+def _name_json_fields(texts: Sequence[str]) -> dict[str, str]:
+    """Map each field of JSON whose name is not valid for a column, but can be in a path, to a valid name."""
+    names = dict(zip(texts, name_fields(texts), strict=True))
+    has_unique_name = Counter(text.lower() for text in texts)
+    return {
+        text: name
+        for text, name in names.items()
+        if text != name and has_unique_name[text.lower()] == 1 and _can_be_path(text)
+    }
+
+
+def _can_be_path(text: str) -> bool:
+    try:
+        return bool(text) and parse_path(format_path((text,))) == (text,)
+    except DefinitionError:
+        return False
+
+
+def _explain_omission(column: ColumnValues, name: str, names_used: Mapping[str, str], place: int) -> str | None:
     kind = column.propose_type()[0]
     if not IDENTIFIER.match(name):
         holds = f"{kind}; " if column.value_count and not column.is_nested else ""

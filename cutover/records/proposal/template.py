@@ -35,7 +35,7 @@ pipeline = Pipeline(
         # How the JSON writes timestamps: iso, a pattern such as dd.MM.yyyy HH:mm, or seconds, millis, micros or nanos
         # since 1970. A time without a zone is in UTC.
         time_format="{time_format}",
-{parse}    ),
+{parse}{fields}    ),
     # Records for which this is not true are ignored, such as where="{key} IS NOT NULL".
     where=None,
     # Further columns: Spark SQL from a whitelist, such as derive={{"big": "CASE WHEN ... THEN 1 ELSE 0 END"}}.
@@ -85,6 +85,8 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
     """
     key = guess.key or _name_series(guess)
     imports = ["Count", "Expect", "Fixed", "Lateness", "Pipeline", "Policy", "SameDefinition", "Topic"]
+    if guess.fields:
+        imports = sorted([*imports, "JsonField"])
     if guess.amount:
         imports = sorted([*imports, "Max", "Sum" if guess.adds_up else "Avg"])
     return HEAD.format(
@@ -101,6 +103,7 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         log_time=_log_time(guess),
         time_format=guess.time_format,
         parse=_parse_form(guess),
+        fields=_format_fields(guess),
         key=key,
         derive="{}" if guess.key else f'{{"{key}": "\'all\'"}}',
         one_series="" if guess.key else "    # No column groups the records: they are one series.\n",
@@ -170,6 +173,18 @@ def _parse_form(guess: Guess) -> str:
     examples = ", ".join(f"`{column.name}` ({_escape_comment(column.example)})" for column in columns[:3])
     comment = f"        # As jobs read values: the strict form would reject {examples} as {columns[0].type}.\n"
     return f'{comment}        parse="from_json",\n'
+
+
+def _format_fields(guess: Guess) -> str:
+    """Write the places of fields whose names are no names of columns."""
+    if not guess.fields:
+        return ""
+    places = "".join(
+        f"            {json.dumps(name)}: JsonField(path={json.dumps(field.path)}),\n"
+        for name, field in guess.fields.items()
+    )
+    comment = "        # Fields of the JSON that have another name than the column.\n"
+    return f"{comment}        fields={{\n{places}        }},\n"
 
 
 def _measures(guess: Guess, key: str) -> str:

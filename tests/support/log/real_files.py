@@ -302,6 +302,17 @@ KINDS = {
         event_time="at",
         types={"amount": "decimal(18,0)", "zip": "string", "is_new": "string"},
     ),
+    "names of JSON with blanks, and ours": Kind(
+        name="a.jsonl",
+        text="\n".join(
+            json.dumps({"Shop Name": SHOPS[n % 3], "Created Date": f"2024-05-0{1 + n}", "Beløp": n, "_class": "x"})
+            for n in range(6)
+        ),
+        event_time="Created_Date",
+        key="Shop_Name",
+        types={"Belop": "bigint", "class": "string"},
+        notes=("Column `Created Date` is the field `Created_Date`",),
+    ),
     "identifiers in quotes, without `id` in their names": Kind(
         name="a.jsonl",
         text="\n".join(
