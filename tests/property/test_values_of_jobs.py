@@ -18,7 +18,7 @@ from cutover.definition.model.json_fields import ParseForm
 from cutover.records.parsing.parser import parse_records
 from tests.spec.test_from_json import NOON, list_differences
 from tests.support.rows.frames import frame
-from tests.support.rows.nested_values import FIELDS, MIXED, SCHEMA, draw_nested_record
+from tests.support.rows.nested_values import FIELDS, MIXED, SCHEMA, draw_nested_record, list_nasty_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +72,12 @@ def test_spark_and_the_reference_agree(*, parse: ParseForm, is_mixed: bool, seed
     records = [draw_nested_record(draw) for _ in range(RECORDS)]
 
     assert list_differences(spark, records, make_pipeline(parse, is_mixed=is_mixed)) == []
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+@pytest.mark.parametrize("parse", OTHER_FORM)
+def test_nasty_places_are_read_alike(*, parse: ParseForm, is_mixed: bool, spark: "SparkSession") -> None:
+    assert list_differences(spark, list_nasty_records(), make_pipeline(parse, is_mixed=is_mixed)) == []
 
 
 @pytest.mark.quick

@@ -115,3 +115,64 @@ def _draw_leaf(draw: random.Random, kind: str) -> str:
         "p": ['"02.03.2026 01:02"', '"2.3.2026 1:2"', "1772409600"],
     }
     return draw.choice(choices[kind])
+
+
+_AT = '"at":"2026-03-02"'
+NASTY = (
+    '{"payload":{%s,"after":"{\\"amount\\":1}"}}',
+    '{"payload":[{%s}]}',
+    '{"payload":"{%s}"}',
+    '{"payload":{%s},"payload":null}',
+    '{"payload":null,"payload":{%s}}',
+    '{"payload":{%s,"id":1},"payload":{"id":2}}',
+    '{"payload":{"id":1},"payload":{%s}}',
+    '{"payload":{%s,"id":1},"payload":7}',
+    '{"payload":7,"payload":{%s,"id":1}}',
+    '{"payload":{%s,"id":"x"},"payload":{%s,"id":2}}',
+    '{"payload":{%s,"ID":1,"Id":2}}',
+    '{"PAYLOAD":{%s}}',
+    '{"payload":{%s},"items":{"0":{"x":1}}}',
+    '{"payload":{%s},"items":[{"x":1}]}',
+    '{"payload":{%s},"items":[null,{"x":1}]}',
+    '{"payload":{%s},"items":[[{"x":1}]]}',
+    '{"payload":{%s},"items":[{"x":1},5]}',
+    '{"payload":{%s},"items":[{"x":1},{"x":"a","n":2}]}',
+    '{"payload":{%s},"items":[{"x":1,"x":2},{"x":3}]}',
+    '{"payload":{%s},"items":[{"x":1,"other":{"a":1,"a":2}}]}',
+    '{"payload":{%s},"items":[{"other":"\\ud800","x":1}],"top":1}',
+    '{"payload":{%s},"items":[{"x":1}],"items":[{"n":1},{"n":2}]}',
+    '{"payload":{%s},"items":[{"x":1}],"items":[5]}',
+    '{"payload":{%s},"geo":{"coordinates":[1,"NaN"]}}',
+    '{"payload":{%s},"geo":{"coordinates":[1,2,"x"]},"top":5}',
+    '{"payload":{%s},"geo":{"coordinates":[1,2,{"top":3}]},"top":5}',
+    '{"payload":{%s},"grid":[[1],["x",{"top":1}],[2]],"top":5}',
+    '{"payload":{%s},"grid":[[1],null]}',
+    '{"payload":{%s},"grid":[[1],[9223372036854775808]]}',
+    '{"payload":{%s},"grid":[1,[2]]}',
+    '{"payload":{%s,"No.te [1]":{"a":{"b":[1,2]}}}}',
+    '{"payload":{%s,"No":{"te [1]":"x"}}}',
+    '{"payload.at":"2026-03-02"}',
+    '{"payload":{%s,"after":{"amount":1,"flag":tru},"id":3},"top":4}',
+    '{"payload":{%s,"after":{"amount":"\\x"},"id":3},"top":4}',
+    '{"payload":{"after":{"day":"2026-03-02","flag":true,},"id":3},"top":4}',
+    '{"payload":{%s},"items":[{"price":"1e12345","x":1}]}',
+    '{"payload":{%s},"items":[{"sub":{"list":[{"text":{"a":"\\ud83d"}}]},"n":3}]}',
+    '{"payload":{%s},"items":[{"since":5},{"x":1}]}',
+    '{"payload":{"at":9223372036854775}}',
+    '{"payload":{"at":[1772409600]}}',
+    '{"payload":{"at":{"at":1772409600}}}',
+    '{"payload":{%s,"at":"x"}}',
+    '{"payload":{"at":"x",%s}}',
+    '{"payload":{%s,"at":null}}',
+    '{"payload":{%s}}}',
+    '{"payload":{%s}',
+    '{"payload":{%s},"":1," ":2,"top.":3}',
+    '{"payload":{%s},"items":[{"sub":[]}]}',
+    '{"payload":{%s},"items":[{"sub":{"list":{}}}]}',
+)
+"""Bodies of records, with the event time in place of `%s`."""
+
+
+def list_nasty_records() -> list[bytes]:
+    """List records with objects and arrays in places where they are hard to read."""
+    return [body.replace("%s", _AT).encode() for body in NASTY]
