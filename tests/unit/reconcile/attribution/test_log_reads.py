@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cutover.definition import JsonField
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
@@ -51,6 +52,30 @@ def test_a_number_is_an_event_time_where_it_is_whole(value: bytes | None, expect
 )
 def test_a_text_is_an_event_time_where_it_is_an_instant(value: object, expected: int | None) -> None:
     assert parse_event_time(json.dumps({"at": value}).encode(), PIPELINE.source) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"p": {"at": 5}}, 5_000_000),
+        ({"at": 5}, None),
+        ({"p": [{"at": 5}]}, None),
+        ({"p": None}, None),
+        ({"p": {"at": "5"}}, None),
+    ],
+)
+def test_an_event_time_is_read_at_its_place(value: object, expected: int | None) -> None:
+    nested = replace(PIPELINE.source, fields={"at": JsonField(path="p.at", time_format="seconds")})
+
+    assert parse_event_time(json.dumps(value).encode(), nested) == expected
+
+
+def test_an_event_time_in_an_array_is_left_to_from_json() -> None:
+    path = JsonField(path="p[0].at", time_format="seconds")
+    value = b'{"p": [{"at": 5}, 7]}'
+
+    assert parse_event_time(value, replace(PIPELINE.source, fields={"at": path})) == 5_000_000
+    assert parse_event_time(value, replace(PIPELINE.source, fields={"at": path}, parse="from_json")) is None
 
 
 def record(offset: int, second: int | None, *, partition: int = 0) -> RawRecord:
