@@ -28,7 +28,6 @@ from cutover.records.reference.parse import parse_object
 from cutover.settings import Settings, load_settings
 
 TOPIC_CHARACTERS = 249
-_ENVELOPE = {"before", "after", "op"}
 _MAX_NOTES = 10
 
 
@@ -132,12 +131,7 @@ def survey_file(path: Path, time_format: str | None = None) -> Survey:
     """
     survey = Survey(is_cells=not is_json(path), stated_format=time_format)
     if not survey.is_cells:
-        for number, line in read_json_records(path, find_json_layout(path)):
-            document, violation = parse_line(path, number, line)
-            if violation is None:
-                survey.add(number, dict(document.members))
-            else:
-                survey.malformed += 1
+        _survey_json(path, survey)
         return survey
     records = read_csv(path)
     header_line, header = next(records, (1, []))
@@ -148,6 +142,15 @@ def survey_file(path: Path, time_format: str | None = None) -> Survey:
     while chunk := list(islice(records, CHUNK)):
         survey.add_cells([number for number, _ in chunk], [cells for _, cells in chunk])
     return survey
+
+
+def _survey_json(path: Path, survey: Survey) -> None:
+    for number, line in read_json_records(path, find_json_layout(path)):
+        document, violation = parse_line(path, number, line)
+        if violation is None:
+            survey.add_object(number, dict(document.members))
+        else:
+            survey.malformed += 1
 
 
 def _check_has_header(path: Path, line: int, header: list[str]) -> None:
@@ -192,7 +195,7 @@ def survey_topic(settings: Settings, topic: str, time_format: str | None = None)
             except (ValueError, RecursionError):
                 survey.malformed += 1
             else:
-                survey.add(record.offset, dict(document.members), partition)
+                survey.add_object(record.offset, dict(document.members), partition)
     return survey
 
 
@@ -214,6 +217,8 @@ def _list_notes(guess: Guess) -> Iterator[str]:
             yield f"Column `{column.name}`: {visible(note)}."
     if guess.pace.is_unordered:
         yield f"Order: {guess.pace.lateness_evidence[0]}."
+    if guess.where is not None:
+        yield "Change events: deletions are filtered (`where`), and a row counts once for each of its changes."
     if guess.key is None:
         yield "No column groups the records: they are one series."
 
@@ -222,7 +227,6 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     if guess.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)
-    _reject_envelope(guess, source)
     if guess.event_time is not None:
         return guess
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
@@ -230,26 +234,6 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     expected = "a column with a time (ISO 8601, a pattern, or Unix seconds or milliseconds)"
     hint = _hint_layout(guess) or _hint_time(guess)
     msg = f"--from {source}: expected {expected}, got {names}{omitted_text}.\nHint: {hint}"
-    raise DefinitionError(msg)
-
-
-def _reject_envelope(guess: Guess, source: str) -> None:
-    """Reject change events of Debezium, whose rows are under `after`, with the command that unwraps them."""
-    names = {*guess.omitted, *(column.name for column in guess.columns)}
-    if names >= _ENVELOPE and (_is_nested(guess, "after") or _is_nested(guess, "before")):
-        path = ""
-    elif guess.nested.get("payload", frozenset()) >= _ENVELOPE:
-        path = "payload."
-    else:
-        return
-    msg = f"--from {source}: expected a record, got the envelope of a change event: its row is under `{path}after`."
-    prefix = f".{path.removesuffix('.')} | " if path else ""
-    unwrap = f"{prefix}select(.after) | .after + {{op: .op, changed_at: (.source.ts_ms // .ts_ms)}}"
-    hint = (
-        f"`jq -c '{unwrap}' FILE` writes the rows with the time of their change, without deletions; "
-        "in Kafka Connect, Debezium's `ExtractNewRecordState` does."
-    )
-    msg += f"\nHint: {hint}"
     raise DefinitionError(msg)
 
 

@@ -74,10 +74,6 @@ def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has
             '{"a": [{"x": 1}], "b": [{"x": 1}]}',
             r"expected one array of records.*`a` \(1\), `b` \(1\).*\n.*jq -c '.a\[\]'",
         ),
-        (
-            '{"before": null, "after": {"id": 1}, "op": "c", "ts_ms": 1772409600500}\n',
-            "got the envelope of a change event: its row is under `after`",
-        ),
         ('{"payload": {"at": 1}, "n": 1}\n', "omitted: `payload`, it is nested.*\n.*jq -c .payload"),
         ('{"ts": "1772409600000"}\n', r"ts \(string: Unix milliseconds as text"),
         ('{"ts": 1772409600.25}\n', r"ts \(double: Unix seconds with a fraction"),

@@ -11,11 +11,12 @@ from typing import Any
 
 from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
-from cutover.definition.model.json_fields import JsonField, format_path, parse_path
+from cutover.definition.model.json_fields import JsonField, JsonPath, format_path, parse_path
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, Topic
 from cutover.errors import DefinitionError
 from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, name_fields, rewrite_number
+from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
 from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.names import (
     EVENT_WORDS,
@@ -79,6 +80,7 @@ class Guess:
     fields: Mapping[str, JsonField] = field(default_factory=dict)  # columns of JSON whose field has no valid name
     nested: Mapping[str, frozenset[str]] = field(default_factory=dict)  # name of an object -> names of its members
     pace: Pace = field(default_factory=Pace)
+    where: str | None = None
 
     @property
     def schema(self) -> tuple[str, ...]:
@@ -111,6 +113,8 @@ class Survey:
     stated_format: str | None = None  # pattern of times that the user states
     columns: dict[str, ColumnValues] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)  # name -> text of the header
+    paths: dict[str, JsonPath] = field(default_factory=dict)  # of the columns of change events
+    envelope: JsonPath | None = None  # path of the change event in each record
     sample: list[tuple[Mapping[str, Any], int]] = field(default_factory=list)  # first records, and their partitions
     rows: int = 0
     malformed: int = 0
@@ -131,6 +135,18 @@ class Survey:
             if value is not None and not (self.is_cells and value == ""):
                 self.columns[name].add(line, value)
 
+    def add_object(self, line: int, record: Mapping[str, Any], partition: int = 0) -> None:
+        """Add one object of JSON: of a change event the row after the change, if the first record is one."""
+        if self.rows == 0:
+            self.envelope = find_envelope(record)
+        if self.envelope is None:
+            self.add(line, record, partition)
+            return
+        values = flatten_event(record, self.envelope)
+        names = name_event_fields(values)
+        self.paths |= dict(zip(names, values, strict=True))
+        self.add(line, dict(zip(names, values.values(), strict=True)), partition)
+
     def add_cells(self, lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
         """Add successive records of CSV, with the cells of all declared columns."""
         self.rows += len(rows)
@@ -143,7 +159,7 @@ class Survey:
         Lateness and window are those of the first records; `complete_guess` measures them from all records of a file.
         """
         self._choose_marks()
-        names = {} if self.is_cells else _name_json_fields(list(self.columns))
+        names = {} if self.is_cells or self.paths else _name_json_fields(list(self.columns))
         omissions = self._find_omissions(names)
         candidates = [
             self._make_column(column, names.get(name, name))
@@ -171,8 +187,11 @@ class Survey:
             malformed=self.malformed,
             renamed=self.renamed or {name: text for text, name in names.items() if text not in omissions},
             fields={
-                name: JsonField(path=format_path((text,))) for text, name in names.items() if text not in omissions
+                names.get(text, text): JsonField(path=format_path(path))
+                for text, path in (self.paths or {text: (text,) for text in names}).items()
+                if text not in omissions
             },
+            where="op <> 'd'" if self.paths else None,
             nested=self._list_nested(),
         )
         return guess if event is None else replace(guess, pace=self._measure_sample(guess))

@@ -37,7 +37,7 @@ pipeline = Pipeline(
         time_format="{time_format}",
 {parse}{fields}    ),
     # Records for which this is not true are ignored, such as where="{key} IS NOT NULL".
-    where=None,
+    where={where},
     # Further columns: Spark SQL from a whitelist, such as derive={{"big": "CASE WHEN ... THEN 1 ELSE 0 END"}}.
     derive={derive},
     # One result for each window and each value of these columns; a null is a value.
@@ -104,6 +104,7 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         time_format=guess.time_format,
         parse=_parse_form(guess),
         fields=_format_fields(guess),
+        where=json.dumps(guess.where) if guess.where else None,
         key=key,
         derive="{}" if guess.key else f'{{"{key}": "\'all\'"}}',
         one_series="" if guess.key else "    # No column groups the records: they are one series.\n",
@@ -183,7 +184,7 @@ def _format_fields(guess: Guess) -> str:
         f"            {json.dumps(name)}: JsonField(path={json.dumps(field.path)}),\n"
         for name, field in guess.fields.items()
     )
-    comment = "        # Fields of the JSON that have another name than the column.\n"
+    comment = "        # Fields of the JSON that have another place or name than the column.\n"
     return f"{comment}        fields={{\n{places}        }},\n"
 
 

@@ -302,6 +302,23 @@ KINDS = {
         event_time="at",
         types={"amount": "decimal(18,0)", "zip": "string", "is_new": "string"},
     ),
+    "change events": Kind(
+        name="a.jsonl",
+        text="\n".join(
+            json.dumps(
+                {"before": None, "after": row, "source": {"ts_ms": moment}, "op": "c" if row else "d", "ts_ms": 1}
+            )
+            for moment, row in zip(
+                range(1_714_557_600_000, 1_714_558_200_000, 100_000),
+                [*({"id": n, "shop": SHOPS[n % 3], "total": f"{n}.50"} for n in range(5)), None],
+                strict=True,
+            )
+        ),
+        event_time="changed_at",
+        time_format="millis",
+        types={"total": "decimal(18,2)", "op": "string", "id": "bigint"},
+        notes=("Change events: deletions are filtered",),
+    ),
     "names of JSON with blanks, and ours": Kind(
         name="a.jsonl",
         text="\n".join(
