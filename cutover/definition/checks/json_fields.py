@@ -47,6 +47,7 @@ def check_json_fields(prefix: str, topic: Topic) -> None:
     for column in columns:
         label = f"{prefix}.fields.{column.name}" if column.name in topic.fields else f"{prefix}.schema"
         _check_job_column(label, column)
+        _check_variant_names(label, column)
     _check_distinct_places(prefix, columns)
 
 
@@ -100,6 +101,16 @@ def _check_job_column(label: str, column: Field) -> None:
     if is_element and column.parse == "from_json" and (is_text_time or parse_decimal_type(column.type)):
         hint = "an unreadable element makes the whole array null; read it as a string, and CAST it in `derive`"
         reject_field(label, "a path that ends with a name", f"`{column.label}` for a {column.type}", hint)
+
+
+def _check_variant_names(label: str, column: Field) -> None:
+    """Reject names in arrays that paths into VARIANT, as which Spark reads elements in the strict form, cannot have."""
+    indexes = [place for place, step in enumerate(column.path) if isinstance(step, int)]
+    inner = column.path[indexes[0] :] if indexes and column.parse == "strict" else ()
+    for name in inner:
+        if isinstance(name, str) and (name[:1].isspace() or ("?" in name and set(name) & set(".["))):
+            expected = "names in an array that neither begin with a blank nor have `?` next to `.` or `[`"
+            reject_field(label, expected, f"`{name}` in `{column.label}`", 'parse="from_json" reads it')
 
 
 def _check_distinct_places(prefix: str, columns: tuple[Field, ...]) -> None:

@@ -73,6 +73,14 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
         "a path that ends with a name, got `a[0]` for a decimal",
     ),
     "times in an array": ({"at": JsonField(path="a[0]")}, "a path that ends with a name, got `a[0]` for a timestamp"),
+    "blank in a strict array": (
+        {"x": JsonField(path="a[0].` b`", parse="strict")},
+        "expected names in an array that neither begin with a blank",
+    ),
+    "question mark in a strict array": (
+        {"x": JsonField(path="a[0].`b.c?`", parse="strict")},
+        "nor have `?` next to `.` or `[`, got `b.c?`",
+    ),
     "text of a broken record": ({"x": JsonField(path="_corrupt_record")}, "another name than `_corrupt_record`"),
 }  # fmt: skip
 
