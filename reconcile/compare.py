@@ -252,7 +252,9 @@ class _Comparison:
             breach = _make_uncovered_breach(evidence, windows.incomplete_because)
         else:
             requested = _describe_range(self.request.start, self.request.end)
-            breach = checks.make_no_window_breach(self.lake.name, examined.seal, windows, events, requested=requested)
+            breach = checks.make_no_window_breach(
+                self.lake.pipeline, examined.seal, windows, events, requested=requested
+            )
         return _Refusal(
             seal=_break_seal(examined.seal, breach),
             tables=examined.tables,

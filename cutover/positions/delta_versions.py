@@ -55,7 +55,7 @@ class _Commit:
 
 
 def list_table_versions(
-    uri: str, checkpoint: SparkCheckpoint, table: DeltaTable | None = None
+    uri: str, checkpoint: SparkCheckpoint, table: DeltaTable | None = None, *, oldest: int = 0
 ) -> tuple[TableVersion, ...]:
     """List the versions that change rows, ascending, as far back as the table's log is kept.
 
@@ -65,6 +65,7 @@ def list_table_versions(
         uri: Of the table.
         checkpoint: Of the query that writes it.
         table: The table, opened before the checkpoint was read if the query is running; None: it is opened here.
+        oldest: Version before which none is listed.
 
     Raises:
         LakeError: There is no Delta table, its log cannot be read, another streaming query writes to it, it is ahead of
@@ -72,7 +73,7 @@ def list_table_versions(
     """
     table = table or delta.open_table(uri)
     commits = []
-    for info in delta.list_commits(table):
+    for info in delta.list_commits(table, after=oldest - 1):
         entry = delta_log.read_entry(uri, int(info["version"]))
         if entry is not None and _changes_rows(entry, info):
             commits.append(_read_commit(uri, entry, info))

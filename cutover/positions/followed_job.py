@@ -7,6 +7,8 @@ a control table as soon as it has committed. What was removed earlier is never g
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
 from cutover.clock import Clock
 from cutover.definition.model.spark_stream import SparkStream
 from cutover.errors import DefinitionError, LakeError
@@ -18,6 +20,13 @@ from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.spark_checkpoint import Batch, LateRule, SparkCheckpoint, read_checkpoint
 
 RUNBOOK = "FollowedJobBroken"
+LISTED_VERSIONS = 200
+"""Versions before the newest archived one that are listed again, so that it is clear what marks the job's own."""
+
+_RETRYING = Retrying(
+    retry=retry_if_exception_type(LakeError), stop=stop_after_attempt(4), wait=wait_fixed(0.5), reraise=True
+)
+"""A job that runs removes old files of its checkpoint while they are listed."""
 
 _Ends = Mapping[int, int]  # partition -> offset
 
@@ -54,16 +63,19 @@ def archive_batches(lake: PipelineLake, clock: Clock) -> list[FollowedBatch]:
     stream = get_stream(lake)
     archived = read_archive(lake)
     table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
-    checkpoint = read_checkpoint(stream.checkpoint)  # after the table: it knows every batch that the table contains
+    # After the table, so that it knows every batch that the table contains.
+    checkpoint = _RETRYING(read_checkpoint, stream.checkpoint)
     _check_rules(lake, checkpoint)
     _check_same_query(stream, checkpoint, archived)
     committed = [batch for batch in checkpoint.batches if batch.is_committed]
     new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
     if not new_batches:
         return archived
-    versions = () if table is None else list_table_versions(stream.table.path, checkpoint, table)
+    version = archived[-1].table_version if archived else None
+    oldest = max(0, (version or 0) - LISTED_VERSIONS)
+    versions = () if table is None else list_table_versions(stream.table.path, checkpoint, table, oldest=oldest)
     newest = max(batch.number for batch in committed)
-    rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, _by_batch(versions, newest)))
+    rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, _by_batch(versions, newest, version)))
     if rows:
         Journal(lake.settings, lake.name, FollowedBatch).append(*rows)
     return [*archived, *rows]
@@ -129,10 +141,15 @@ def _get_ends(batch: Batch) -> dict[int, int]:
     return dict(next(iter(batch.ends.values())))
 
 
-def _by_batch(versions: Sequence[TableVersion], newest: int) -> dict[int, tuple[int | None, str]]:
-    """Map each batch to the newest version that contains it and no later one, and to what others wrote meanwhile."""
+def _by_batch(versions: Sequence[TableVersion], newest: int, version: int | None) -> dict[int, tuple[int | None, str]]:
+    """Map each batch to the newest version that contains it and no later one, and to what others wrote meanwhile.
+
+    Args:
+        versions: Of the table, ascending.
+        newest: Number of the newest batch that has committed.
+        version: Newest one that is archived, for batches that write none; None: none is archived.
+    """
     state: dict[int, tuple[int | None, str]] = {}
-    version: int | None = None
     foreign: list[str] = []
     by_number: dict[int, list[TableVersion]] = {}
     current = -1

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import format_option
 from cutover.lake.epochs import offsets
@@ -161,26 +162,27 @@ def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
 
 
 def make_no_window_breach(
-    name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None
+    pipeline: Pipeline, seal: Seal, windows: Windows, events: Events, *, requested: str | None
 ) -> SealBreach:
     """Return the reason why no window was compared, with a hint.
 
     Args:
-        name: The pipeline.
+        pipeline: The pipeline.
         seal: Cut and watermark.
         windows: Windows counted at the cut; none was compared.
         events: Records up to the cut, by class.
         requested: Requested range of window starts, in words; None: none was requested.
     """
-    text, hint = next(_list_reasons(name, seal, windows, events, requested))
-    message = f"Epoch {seal.epoch} of `{name}`: expected a closed window to compare, got {text}."
+    text, hint = next(_list_reasons(pipeline, seal, windows, events, requested))
+    message = f"Epoch {seal.epoch} of `{pipeline.name}`: expected a closed window to compare, got {text}."
     return SealBreach(code="nothing", message=f"{message} Hint: {hint}", runbook="NotComparable")
 
 
 def _list_reasons(
-    name: str, seal: Seal, windows: Windows, events: Events, requested: str | None
+    pipeline: Pipeline, seal: Seal, windows: Windows, events: Events, requested: str | None
 ) -> Iterator[tuple[str, str]]:
     """Yield reasons and hints, the most specific one first."""
+    name = pipeline.name
     still_open, number = count_noun(windows.open, "open one"), seal.stream_version
     option = format_option(number)
     drain = f"cutover replay {name} --into {number}" if number else f"cutover stream {name} --drain"
@@ -192,7 +194,8 @@ def _list_reasons(
         )
     if windows.open:
         watermark = when(seal.watermark) if seal.watermark else "none"
-        closing = f"newer records close windows, `cutover stream {name} --final` closes all for good"
+        closing = "newer records close windows"
+        closing += "" if pipeline.stream else f", `cutover stream {name} --final` closes all for good"
         yield (
             f"{still_open} alone (watermark: {watermark})",
             f"{closing}; then `cutover batch {name}{option}`, and compare again.",

@@ -2,14 +2,23 @@
 
 import pytest
 
+from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.reconcile.preconditions.checks import make_no_window_breach
 from cutover.reconcile.result.finding import Events, Windows
 from cutover.reconcile.result.seal import Seal
 
+SALES = Pipeline(
+    name="sales",
+    source=Topic(name="sales", schema="shop string, at timestamp", event_time="at"),
+    key=("shop",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+
 
 def explain_nothing_compared(events: Events, *, still_open: int = 0, requested: str | None = None) -> str:
     seal = Seal(epoch=3, watermark="2026-01-01T00:00:00Z")
-    return make_no_window_breach("sales", seal, Windows(open=still_open), events, requested=requested).message
+    return make_no_window_breach(SALES, seal, Windows(open=still_open), events, requested=requested).message
 
 
 def test_records_that_do_not_count_are_added_up_and_each_class_is_named() -> None:
