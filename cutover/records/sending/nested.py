@@ -52,10 +52,12 @@ def _make_json(node: Any) -> Any:
     return _make_object(node) if isinstance(node, dict) else node
 
 
-def encode_json(value: Any) -> str:
+def encode_parsed_json(value: Any) -> str:
     """Encode a parsed value as JSON; numbers keep their text."""
     if isinstance(value, JsonObject):
-        return "{" + ",".join([f"{encode_value(name)}:{encode_json(inner)}" for name, inner in value.members]) + "}"
+        return (
+            "{" + ",".join([f"{encode_value(name)}:{encode_parsed_json(inner)}" for name, inner in value.members]) + "}"
+        )
     if isinstance(value, list):
-        return f"[{','.join(map(encode_json, value))}]"
+        return f"[{','.join(map(encode_parsed_json, value))}]"
     return encode_value(value)

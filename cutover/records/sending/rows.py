@@ -31,7 +31,7 @@ from cutover.records.record_files import (
 from cutover.records.reference.from_json import parse_job_value
 from cutover.records.reference.parse import parse_fields
 from cutover.records.reference.values import InvalidField, JsonNumber, JsonObject, ParsedRecord, select_member
-from cutover.records.sending.nested import encode_json, match_columns, nest_values
+from cutover.records.sending.nested import encode_parsed_json, match_columns, nest_values
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record
@@ -282,7 +282,7 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
                 for place, item in columns
             ]
         )
-        yield line, document, encode_json(document).encode(), None
+        yield line, document, encode_parsed_json(document).encode(), None
 
 
 def encode_cells(values: Mapping[str, JsonValue]) -> bytes:

@@ -1,0 +1,88 @@
+"""Definitions whose streaming path is a team's own query: what could not be repeated exactly is rejected."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cutover.definition import (
+    ApproxDistinct,
+    Count,
+    Daily,
+    Delta,
+    First,
+    Fixed,
+    Global,
+    Lateness,
+    Lookup,
+    Pipeline,
+    SelfJoin,
+    Sessions,
+    Sliding,
+    SparkStream,
+    Sum,
+    Topic,
+)
+from cutover.definition.checks.definition import check_definition
+from cutover.definition.loading.encoding import decode_definition, encode_definition
+from cutover.definition.model.pipeline import FOLLOWED_LATENESS
+from cutover.errors import DefinitionError
+
+STREAM_FIELDS: dict[str, Any] = {
+    "table": Delta("/data/table"),
+    "checkpoint": "s3://jobs/checkpoint",
+    "output_mode": "update",
+}
+STREAM = SparkStream(**STREAM_FIELDS)
+FOLLOWED = Pipeline(
+    name="payments",
+    source=Topic(name="payments", schema="id bigint NOT NULL, shop string, at timestamp", event_time="at"),
+    key=("shop",),
+    window=Fixed(hours=1),
+    measures={"n": Count(), "ids": Sum("id")},
+    stream=STREAM,
+)
+
+
+def test_a_job_with_fixed_or_sliding_windows_is_accepted_and_recorded() -> None:
+    sliding = replace(FOLLOWED, window=Sliding(size="1 hour", every="20 minutes"))
+    for pipeline in (FOLLOWED, sliding, replace(FOLLOWED, stream=replace(STREAM, columns={"n": "payments"}))):
+        check_definition(pipeline)
+        assert decode_definition(encode_definition(pipeline)) == pipeline
+        assert pipeline.lateness == FOLLOWED_LATENESS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"window": Sessions(gap="1 hour")}, "window: expected Fixed"),
+        ({"window": Daily("Europe/Berlin")}, "window: expected Fixed"),
+        ({"window": Global()}, "window: expected Fixed"),
+        ({"measures": {"ids": ApproxDistinct("id")}}, "measures.ids: expected one of"),
+        ({"measures": {"ids": First("id")}}, "measures.ids: expected one of"),
+        ({"join": SelfJoin(on=("id",), left="id > 0", right="id > 1")}, "join"),
+        ({"lookups": {"shops": Lookup(table="shops", on={"shop": "shop"}, columns={"city": "string"})}}, "lookups"),
+        ({"source": replace(FOLLOWED.source, record_id="id")}, "source.record_id: expected none"),
+        ({"delivery": "at_least_once"}, "delivery: expected exactly_once"),
+        ({"lateness": Lateness(out_of_orderness="1 minute")}, "lateness: expected none"),
+        (
+            {"stream": replace(STREAM, checkpoint="checkpoints/payments")},
+            "stream.checkpoint: expected an absolute path",
+        ),
+        ({"stream": replace(STREAM, table=Delta("lake/payments"))}, "stream.table: expected an absolute path"),
+        (
+            {"stream": replace(STREAM, columns={"total": "n"})},
+            "stream.columns: expected names of window_start, shop, n",
+        ),
+        (
+            {"stream": SparkStream(**{**STREAM_FIELDS, "output_mode": "merge"})},
+            "stream.output_mode: expected append, complete or update",
+        ),
+        ({"stream": "/data/table"}, "stream: expected SparkStream"),
+    ],
+)
+def test_what_a_checkpoint_does_not_determine_is_rejected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError) as rejected:
+        check_definition(replace(FOLLOWED, **changes))
+
+    assert message in str(rejected.value).replace("`", "")
