@@ -47,7 +47,10 @@ OF_A_WINDOW = frozenset(module.name for module in pkgutil.iter_modules(windows._
 KNOWN = frozenset(name for names in NO_VALUE.values() for name in names.split()) | OF_A_WINDOW - {*SHARED}
 
 
-NOT_OF_A_PATH = tuple(f"cutover.records.{room}" for room in ("reference", "record_files", "proposal", "sending"))
+NOT_OF_A_PATH = tuple(
+    f"cutover.records.{room}"
+    for room in ("reference", "record_files", "csv_files", "json_files", "proposal", "sending")
+)
 """Plain Python that the paths are tested against, and files on their way to the log."""
 
 
