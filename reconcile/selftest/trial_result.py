@@ -70,7 +70,9 @@ def evaluate_trial(clean: CleanCopy, plants: Sequence[Plant], finding: Finding, 
     causes, rows_by_place = list_causes(finding), _collect_rows(finding)
     results = tuple(_evaluate_plant(plant, rows_by_place, label) for plant in plants)
     expected = {planted_row.place for plant in plants for planted_row in plant.expected}
-    affected_scopes = {find_scope(clean, place) for place in expected}
+    # An edit that leaves a result as it was may still take its cause: the log contradicts the edited rows.
+    edited = {place for plant in plants for place in plant.places}
+    affected_scopes = {find_scope(clean, place) for place in expected | edited}
     # A difference that late records explained loses its cause if a row compared together with it was changed.
     drawn_in = {place for place in clean.causes if find_scope(clean, place) in affected_scopes} - expected
     new_places = {place for place, names in causes.items() if _is_new(clean, place, names)}

@@ -14,7 +14,7 @@ from scipy.stats import binomtest  # type: ignore[import-untyped]
 
 from cutover.cli import app
 from cutover.clock import SystemClock
-from cutover.definition import Count, Pipeline, Sessions
+from cutover.definition import Count, Max, Pipeline, Sessions
 from cutover.errors import LakeError
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, commits, data_files, delta
@@ -221,6 +221,15 @@ def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: S
     assert judge_change("changed", "late") == (0, 0)
     assert judge_change("missing", "unexplained") == (1, 0)
     assert judge_change("changed", "late + unexplained") == (1, 1)
+
+
+def test_an_edit_that_leaves_a_result_as_it_was_may_take_its_cause(settings: Settings) -> None:
+    largest = replace(PIPELINE, name="largest", measures={"sales": Count(), "most": Max("amount")})
+    late = [Sale(epoch=2, hour=hour, shop=shop, desk=1, amount=1, kind="late") for hour in range(40) for shop in "ab"]
+    lake = lake_of((*SALES[:720], *late), largest)
+    write(settings, lake, largest)
+
+    assert self_tested(settings, lake, trials=24, pipeline=largest).failures == ()
 
 
 def test_sessions_are_tested_too(settings: Settings) -> None:
