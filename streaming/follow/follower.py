@@ -66,6 +66,7 @@ class Follower(MicrobatchEngine):
         """Read the log's ends; only the job advances time."""
         with self.lock:
             self.continuity.note_ends(self.continuity.read_ends(dict(self.position)), prove=True)
+            self.context.beat.update(unread_since=None)  # all batches are repeated; the job reads when it likes
             self.compactor.step()
 
     def _commit(

@@ -29,8 +29,8 @@ MISSED_TRIGGERS = 3
 def _find_stalled_stream(facts: WatchFacts) -> Iterator[str]:
     """Yield that records are unread and nothing is committed; a driver that failed reports its own reason."""
     driver, limits = require(facts.driver), facts.limits
-    if driver.state == "FAILED":
-        return
+    if driver.state == "FAILED" or (driver.alive and facts.pipeline.stream is not None):
+        return  # what a job has not read yet, its follower cannot repeat
     stalled_seconds = _measure_stall(facts)
     if stalled_seconds > max(MISSED_TRIGGERS * facts.trigger_seconds, limits.stalled_seconds):
         subject = f"driver {driver.state}" if driver.alive else "no driver lives"
@@ -126,7 +126,7 @@ def _find_watermark_ahead(facts: WatchFacts) -> Iterator[str]:
 
 def _find_held_watermark(facts: WatchFacts) -> Iterator[str]:
     """Yield which partition holds the watermark, timed from the first epoch with records that did not move it."""
-    if not _is_open(facts):
+    if not _is_open(facts) or facts.pipeline.stream is not None:  # a job's watermark is that of its newest partition
         return
     epochs = require(facts.epochs)
     newest = epochs[-1]

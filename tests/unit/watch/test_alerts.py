@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Topic
+from cutover.definition import Delta, SparkStream, Topic
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.facts import Freshness, Pin, Problem, Regression, RowGrowth, SchemaMismatch, WatchFacts
@@ -19,6 +19,7 @@ ONE_KEY = tuple(make_epoch(i, one_key_share=0.6, counts={"accepted": 2_000}) for
 HELD = tuple(make_epoch(i, age=401 - 100 * i, max_event={0: MICROS, 1: MICROS - HOUR}) for i in range(5))
 REPLAY = replace(PIPELINE, source=Topic(name="c", schema="at timestamp", event_time="at", log_time="at"))
 UNGUARDED = replace(PIPELINE, lateness=replace(PIPELINE.lateness, max_ahead="5000 days"))
+FOLLOWED = replace(PIPELINE, stream=SparkStream(table=Delta("/table"), checkpoint="/checkpoint", output_mode="append"))
 UNREAD: dict[str, Any] = {"end_offsets": {0: 60, 1: 50}, "high_watermarks": {0: 60, 1: 50}}
 OPEN: dict[str, Any] = {"high_watermarks": {0: 55, 1: 50}}
 
@@ -325,6 +326,13 @@ QUIET = [
     ),
     pytest.param(make_facts(epochs=(make_epoch(watermark_after=MICROS + 9 * HOUR, final=True),)), id="sealed"),
     pytest.param(make_facts(epochs=HELD[2:]), id="watermark has not moved for 200 s"),
+    pytest.param(
+        make_facts(pipeline=FOLLOWED, samples=(make_sample(age=121, **UNREAD), make_sample(**UNREAD))),
+        id="the job that is followed has not read them yet",
+    ),
+    pytest.param(
+        make_facts(pipeline=FOLLOWED, epochs=HELD), id="the watermark of a job is that of its newest partition"
+    ),
     pytest.param(
         make_facts(
             epochs=(HELD[0], *(replace(r, records=0, tick=True) for r in HELD[1:]), make_epoch(9, watermark_after=9))
