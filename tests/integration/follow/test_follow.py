@@ -1,6 +1,9 @@
 """Jobs as teams write them: which records they dropped, and whether they do what a definition says."""
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,6 +146,22 @@ def test_a_batch_that_was_not_committed_is_left_to_the_next_run(rig: Rig) -> Non
 
     assert finding.job is not None
     assert (finding.job.batch >= newest, finding.job.different) == (True, 0)
+
+
+def test_a_job_that_was_killed_between_its_table_and_its_commit(rig: Rig) -> None:
+    bootstrap = str(rig.settings.kafka.bootstrap_servers)
+    command = [sys.executable, "-m", "tests.support.killed_job", bootstrap, rig.topic, str(rig.place), "1"]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
+    lake = PipelineLake(rig.settings, rig.pipeline("update"))
+
+    assert run_driver(lake, until="drain") == 0
+    assert [record.job_batch for record in epoch_log(lake).records()] == [0]
+    finding = compare(rig.run("merge"))
+
+    assert finding.job is not None
+    assert (finding.job.batch > 1, finding.job.different) == (True, 0)
+    assert finding.verdict is Verdict.EXPLAINED
 
 
 def test_the_archived_batches_are_repeated_into_another_version(rig: Rig) -> None:
