@@ -1,5 +1,6 @@
 """A child process as the fault sees it: what it reached, how it ended, and the signals it gets."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -118,10 +119,10 @@ class Child:
         return self.wait(timeout)
 
     def end(self) -> None:
-        """End the group, whatever it does; for the rig's own use."""
-        if self.process.poll() is None:
+        """End the group, whatever it does; for the rig's own use. A stopped JVM does not notice that Python is gone."""
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-            self.process.wait(30)
+        self.process.wait(30)
 
     def output(self) -> str:
         """Return what it wrote."""
