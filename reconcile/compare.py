@@ -437,9 +437,9 @@ def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {count_noun(typical, 'record')} (median), at most {limit:,} an epoch."
     if pipeline.stream is not None:
-        return (
-            f"Lateness was judged by the job's own watermarks, in batches of {count_noun(typical, 'record')} (median)."
-        )
+        is_complete = pipeline.stream.output_mode == "complete"
+        text = "No record is late for a job in complete mode" if is_complete else "Lateness was judged by the job's own"
+        return f"{text}{'' if is_complete else ' watermarks'}, in batches of {count_noun(typical, 'record')} (median)."
     reading = measure_read_speed(busy)
     if reading.is_replay is None:
         return f"{text} {UNKNOWN_SPEED}"

@@ -30,6 +30,8 @@ from cutover.reconcile.result.parts import JobCell, JobTable
 from cutover.reconcile.result.seal import SealBreach
 
 CELLS_AT_MOST = 100
+NOISE = 1e-12
+"""Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
 
 _RAW, _ROWS, _APART = "job_table", "job_rows", "job_apart"
 
@@ -138,9 +140,21 @@ def _differs_sql(sides: Sides, name: str) -> str:
     """Return SQL that is true where a measure differs: sums of floats depend on the order in which Spark adds them."""
     column = identifier(name)
     is_float = any(is_float_column(_list_types(sides, table)[name]) for table in (_ROWS, stage(0)))
-    value = Value(name=name, exact=not is_float, relative=FLOAT_RELATIVE if is_float else 0.0)
+    if is_float:
+        value = Value(name=name, exact=False, relative=FLOAT_RELATIVE, absolute=_find_noise(sides, name))
+    else:
+        value = Value(name=name)
     kind = "::DOUBLE" if is_float else ""
     return value.differs(f"e.{column}{kind}", f"j.{column}{kind}")
+
+
+def _find_noise(sides: Sides, name: str) -> float:
+    """Find the distance from 0 that is noise: doubles that cancel leave a rest of the size of their last digits."""
+    column = f"abs({identifier(name)}::DOUBLE)"
+    tables = " UNION ALL ".join(f"SELECT {column} AS size FROM {table}" for table in (_ROWS, stage(0)))
+    query = f"SELECT coalesce(max(size) FILTER (isfinite(size)), 0) FROM ({tables})"
+    (largest,) = fetch_row(sides.connection, query)
+    return float(largest) * NOISE
 
 
 def _list_types(sides: Sides, table: str) -> dict[str, str]:

@@ -88,8 +88,15 @@ class Follower(MicrobatchEngine):
             start=dict.fromkeys(end, 0) | self.position,
             end=dict(self.position) | end,
             clipped=False,
-            watermark=(batch.judged_by or None) if self._time_policy.closes else None,
+            watermark=self._find_judging_watermark(batch),
         )
+
+    def _find_judging_watermark(self, batch: FollowedBatch) -> int | None:
+        """Find the watermark by which the job judged a batch; 0, the beginning of 1970, before its first one."""
+        if not self._time_policy.closes:
+            return None
+        is_single = followed_job.get_stream(self.context.lake).single_watermark
+        return batch.watermark if is_single else batch.judged_by
 
 
 def open_follower(context: DriverContext, committer: Committer, beginning: StartOffsets) -> Follower:

@@ -45,13 +45,14 @@ class FollowedTimePolicy:
 
     def __init__(self, *, closes: bool) -> None:
         self.closes = closes  # whether the job drops records of closed windows
-        self.watermark = 0  # microseconds, planned with the batch that is repeated; 0: none yet
+        self.watermark = 0  # microseconds, planned with the batch that is repeated; Spark begins with 0
 
     def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every policy's signature
         """Return the watermark of the job; of one that drops nothing, the newest event time, so that windows close."""
         times = [state.max_event, observed.max_event]
         newest = {p: max(time[p] for time in times if p in time) for p in {*state.max_event, *observed.max_event}}
-        candidates = [self.watermark or None, state.watermark, *(() if self.closes else newest.values())]
+        own = self.watermark if self.closes else self.watermark or None  # records before 1970 are late at once
+        candidates = [own, state.watermark, *(() if self.closes else newest.values())]
         watermark = max((time for time in candidates if time is not None), default=None)
         return WatermarkState(watermark=watermark, max_event=newest)
 

@@ -23,10 +23,12 @@ from tests.support.suite.depth import depth
 
 RAW = (b"", b"{", b"null", b"[]", b'{"id": "7", "k": 3, "at": "x"}', b'{"id": 1.5, "k": "a"}')
 
+BEFORE_1970 = -20_900 * 24 * 60  # minutes from the events' noon; the first watermark of Spark is the beginning of 1970
+
 EVENTS = st.builds(
     Event,
     id=st.integers(-5, 1_000),
-    minute=st.floats(-600, 3_000, width=32),
+    minute=st.one_of(st.floats(-600, 3_000, width=32), st.just(float(BEFORE_1970))),
     key=st.sampled_from(["a", "b", "ä", "", None]),
     partition=st.integers(0, 1),
     logged=st.just(0.0),

@@ -105,7 +105,10 @@ def describe_version(pipeline: Pipeline) -> dict[str, Any]:
 
 def _describe_lateness(pipeline: Pipeline) -> dict[str, int]:
     lateness = pipeline.lateness
+    # Only if stated, so that other definitions keep their fingerprints.
+    followed = {"single_watermark": 1} if pipeline.stream is not None and pipeline.stream.single_watermark else {}
     return {
+        **followed,
         "out_of_orderness": lateness.out_of_orderness_micros,
         "allowed": lateness.allowed_micros,
         "idle_after": lateness.idle_after_micros,

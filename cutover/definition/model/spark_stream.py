@@ -26,6 +26,9 @@ class SparkStream:
     checkpoint: str  # `checkpointLocation` of the query: an absolute path, or a URI
     output_mode: OutputMode
     """As the query has it: `append` writes a window once it is closed; `update` and `complete` write open ones, too."""
+    single_watermark: bool = False
+    """Whether the job judges a batch by the batch's own watermark, as Spark before 3.4 does, and later versions with
+    `spark.sql.streaming.statefulOperator.allowMultiple=false`; its checkpoint does not show it."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Name in the definition (`window_start`, a column of the key, a measure) -> the table's column, `a.b` in a struct.
     Others have the same name; without `window_start` the table's `window.start` counts."""

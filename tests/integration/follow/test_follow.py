@@ -176,6 +176,47 @@ def test_the_archived_batches_are_repeated_into_another_version(rig: Rig) -> Non
     assert [record.watermark_before for record in first] == [record.watermark_before for record in second]
 
 
+def test_records_from_before_1970_are_late_at_once(rig: Rig) -> None:
+    send(rig.settings, rig.topic, [Event(id=1_000, minute=-20_900.0 * 24 * 60, key="a", logged=0.0)])
+    finding = compare(rig.run("append"))
+
+    assert finding.job is not None
+    assert (finding.job.different, finding.verdict) == (0, Verdict.EXPLAINED)
+    assert (0, 30) in {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_a_job_with_one_watermark_is_reproduced_if_its_definition_says_so(rig: Rig, is_stated: bool) -> None:
+    option = "spark.sql.streaming.statefulOperator.allowMultiple"
+    rig.spark.conf.set(option, "false")
+    try:
+        lake = rig.run("append")
+    finally:
+        rig.spark.conf.unset(option)
+    assert lake.pipeline.stream is not None
+    stream = replace(lake.pipeline.stream, single_watermark=is_stated)
+    finding = compare(PipelineLake(rig.settings, replace(lake.pipeline, stream=stream)))
+
+    assert finding.job is not None
+    assert (finding.job.different == 0) is is_stated
+    assert finding.verdict is (Verdict.EXPLAINED if is_stated else Verdict.DIVERGED)
+
+
+def test_doubles_that_cancel_are_equal_within_their_last_digits(rig: Rig) -> None:
+    amount = (F.when(F.col("id") % 2 == 0, 1.0).otherwise(-1.0) * F.pow(F.lit(0.1), F.lit(2)) * F.col("id")).alias("x")
+    records = read_topic(rig.spark, rig.settings, rig.topic, rows=20).select("id", "k", "at", amount)
+    grouped = records.withWatermark("at", "10 minutes").groupBy(F.window("at", "1 hour")).agg(F.sum("x").alias("total"))
+    run_job(grouped.withColumn("shop", F.lit("all")), rig.place, "append")
+    base = rig.pipeline("append")
+    derive = {"shop": "'all'", "x": "CASE WHEN id % 2 = 0 THEN CAST(id AS double) ELSE -CAST(id AS double) END / 100e0"}
+    finding = compare(
+        PipelineLake(rig.settings, replace(base, derive=derive, key=("shop",), measures={"total": Sum("x")}))
+    )
+
+    assert finding.job is not None
+    assert (finding.job.rows, finding.job.cells) == (9, ())
+
+
 def remove_batches(place: Path, *, before: int) -> None:
     for folder in ("offsets", "commits"):
         for number in range(before):
