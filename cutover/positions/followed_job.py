@@ -6,13 +6,14 @@ a control table as soon as it has committed. What was removed earlier is never g
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from cutover.clock import Clock
 from cutover.definition.model.spark_stream import SparkStream
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.journal import Journal
+from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import FollowedBatch
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
@@ -52,8 +53,13 @@ def read_archive(lake: PipelineLake) -> list[FollowedBatch]:
     return Journal(lake.settings, lake.name, FollowedBatch).read()
 
 
-def archive_batches(lake: PipelineLake, clock: Clock) -> list[FollowedBatch]:
+def archive_batches(lake: PipelineLake, clock: Clock, archived: Sequence[FollowedBatch]) -> Sequence[FollowedBatch]:
     """Copy the batches that have committed since the last call, and return all that are archived.
+
+    Args:
+        lake: Pipeline that follows the job.
+        clock: For the time of archiving.
+        archived: Result of the last call, or of `read_archive`.
 
     Raises:
         DefinitionError: The job reads another topic, or drops records by a rule that cannot be repeated.
@@ -61,7 +67,6 @@ def archive_batches(lake: PipelineLake, clock: Clock) -> list[FollowedBatch]:
             its files or its table cannot be read.
     """
     stream = get_stream(lake)
-    archived = read_archive(lake)
     table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
     # After the table, so that it knows every batch that the table contains.
     checkpoint = _RETRYING(read_checkpoint, stream.checkpoint)
@@ -76,9 +81,14 @@ def archive_batches(lake: PipelineLake, clock: Clock) -> list[FollowedBatch]:
     versions = () if table is None else list_table_versions(stream.table.path, checkpoint, table, oldest=oldest)
     newest = max(batch.number for batch in committed)
     rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, _by_batch(versions, newest, version)))
-    if rows:
-        Journal(lake.settings, lake.name, FollowedBatch).append(*rows)
-    return [*archived, *rows]
+    if not rows:
+        return archived
+    journal = Journal(lake.settings, lake.name, FollowedBatch)
+    try:
+        sequence = journal.append(*rows, expected_sequence=archived[-1].sequence + 1 if archived else 0)
+    except SequenceConflictError:  # another follower, such as a replay, has archived them
+        return journal.read()
+    return [*archived, *(replace(row, sequence=sequence) for row in rows)]
 
 
 def read_offsets(text: str) -> dict[int, int]:

@@ -20,8 +20,10 @@ from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.dedup_state import LookupResult
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.health import find_cause
 from cutover.streaming.process.time_policy import FollowedTimePolicy
 from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source import query
 from cutover.streaming.source.start_offsets import StartOffsets
 
 if TYPE_CHECKING:
@@ -128,12 +130,13 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool, aim: 
     session = spark.session(context.lake.settings, app=f"cutover-{context.pipeline.name}")
     follower.recorder.begin_query(session)
     context.beat.update(state="RUNNING")
+    archived: Sequence[FollowedBatch] = followed_job.read_archive(context.lake)
     while not context.stopping.is_set():
-        archived = followed_job.archive_batches(context.lake, context.clock)
+        archived = followed_job.archive_batches(context.lake, context.clock, archived)
         for batch in _list_pending(archived, follower.newest_batch, aim):
             if context.stopping.is_set():
                 return False
-            follower.follow(session, batch)
+            _follow_batch(context, follower, session, batch)
         _poll(context, follower)
         if drain:
             return True
@@ -141,6 +144,17 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool, aim: 
             context.stopping.set()
         context.stopping.wait(context.lake.settings.stream.trigger_seconds)
     return False
+
+
+def _follow_batch(context: DriverContext, follower: Follower, session: "SparkSession", batch: FollowedBatch) -> None:
+    """Repeat one batch; an error of Spark or of the log is raised as what it means."""
+    try:
+        follower.follow(session, batch)
+    except Exception as error:
+        cause = find_cause(error, context, follower.committer, jvm_gone=query.jvm_gone(session))
+        if cause is error:
+            raise
+        raise cause from error
 
 
 def _list_pending(archived: Sequence[FollowedBatch], newest: int, aim: Cut | None) -> list[FollowedBatch]:

@@ -105,8 +105,9 @@ def describe_version(pipeline: Pipeline) -> dict[str, Any]:
 
 def _describe_lateness(pipeline: Pipeline) -> dict[str, int]:
     lateness = pipeline.lateness
-    # Only if stated, so that other definitions keep their fingerprints.
-    followed = {"single_watermark": 1} if pipeline.stream is not None and pipeline.stream.single_watermark else {}
+    stream = pipeline.stream
+    # Only if followed, so that other definitions keep their fingerprints. A version never mixes two ways to judge.
+    followed = {} if stream is None else {"job": 1 + stream.single_watermark + 2 * (stream.output_mode == "complete")}
     return {
         **followed,
         "out_of_orderness": lateness.out_of_orderness_micros,

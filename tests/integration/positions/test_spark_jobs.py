@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
 
 from cutover.cli.position import position
-from cutover.lake.tables import delta
 from cutover.positions.delta_versions import Evidence, list_table_versions
 from cutover.positions.position import Position, find_position
 from cutover.positions.spark_checkpoint import Batch, LateRule, SparkCheckpoint, read_checkpoint
 from cutover.settings import Settings
 from tests.integration.streaming.rig import MINUTE, Event, make_topic, send
+from tests.support.jobs import merge_into
 
 HOUR = 60 * MINUTE
 SCHEMA = "id bigint, k string, at timestamp"
@@ -75,25 +75,6 @@ def run(query: DataFrame, place: Path, mode: str, write: Callable[[DataFrame, in
 
 def count_hourly(source: DataFrame) -> DataFrame:
     return source.withWatermark("at", "10 minutes").groupBy(F.window("at", "1 hour"), "k").count()
-
-
-def merge_into(table: str, *, marks: bool) -> Callable[[DataFrame, int], None]:
-    def write(rows: DataFrame, batch: int) -> None:
-        session = rows.sparkSession
-        if not delta.exists(table):
-            rows.limit(0).write.format("delta").save(table)
-        marked = {"txnAppId": "payments-job", "txnVersion": str(batch)} if marks else {}
-        for name, value in marked.items():
-            session.conf.set(f"spark.databricks.delta.write.{name}", value)
-        rows.createOrReplaceTempView("changes")
-        session.sql(
-            f"MERGE INTO delta.`{table}` t USING changes s ON t.window = s.window AND t.k = s.k"
-            " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        for name in marked:
-            session.conf.unset(f"spark.databricks.delta.write.{name}")
-
-    return write
 
 
 def list_read(batch: Batch, before: Batch | None) -> Iterator[Event]:

@@ -1,7 +1,7 @@
 """Property: drawn rows in PostgreSQL, and a drawn history of an Iceberg table, equal what Python wrote to Parquet."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo, In
+from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
 from cutover.reconcile.external.request import DiffRequest
@@ -89,6 +90,22 @@ def make_rows(first: int, count: int, column: str) -> pa.Table:
     return pa.table({"k": pa.array(keys, pa.int64()), column: [f"v{k}" for k in keys], "at": moments})
 
 
+def check_snapshots(
+    table: Table, snapshots: Sequence[tuple[int | None, tuple[str, dict[int, str]]]], place: Path
+) -> None:
+    """Compare each snapshot, and the newest state, with the rows of its model: column, key -> value."""
+    for snapshot, (name, rows_of_model) in snapshots:
+        source = find_folder(table) + ("" if snapshot is None else f"@snapshot={snapshot}")
+        expected = pa.table(
+            {"k": pa.array([*rows_of_model], pa.int64()), name: pa.array(rows_of_model.values(), pa.string())}
+        )
+        pq.write_table(expected, place / "model.parquet")
+        finding = compare(source, str(place / "model.parquet")).finding
+        rows = finding.rows
+        counts = (rows.compared, rows.missing, rows.extra, rows.changed)
+        assert counts == (len(rows_of_model), 0, 0, 0), (snapshot, finding.notes)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_drawn_history_of_iceberg_has_the_rows_of_its_model(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 -- draws a history
@@ -128,13 +145,4 @@ def test_a_drawn_history_of_iceberg_has_the_rows_of_its_model(tmp_path: Path, se
         assert current is not None
         snapshots[current.snapshot_id] = (column, dict(model))
 
-    for snapshot, (name, rows_of_model) in [*snapshots.items(), (None, (column, model))]:
-        source = find_folder(table) + ("" if snapshot is None else f"@snapshot={snapshot}")
-        expected = pa.table(
-            {"k": pa.array([*rows_of_model], pa.int64()), name: pa.array(rows_of_model.values(), pa.string())}
-        )
-        pq.write_table(expected, tmp_path / "model.parquet")
-        finding = compare(source, str(tmp_path / "model.parquet")).finding
-        assert (finding.rows.compared, finding.rows.missing, finding.rows.extra, finding.rows.changed) == (
-            len(rows_of_model), 0, 0, 0,
-        ), (seed, snapshot, finding.notes)  # fmt: skip
+    check_snapshots(table, [*snapshots.items(), (None, (column, model))], tmp_path)

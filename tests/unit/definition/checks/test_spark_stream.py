@@ -24,6 +24,7 @@ from cutover.definition import (
     Topic,
 )
 from cutover.definition.checks.definition import check_definition
+from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS
 from cutover.errors import DefinitionError
@@ -50,6 +51,16 @@ def test_a_job_with_fixed_or_sliding_windows_is_accepted_and_recorded() -> None:
         check_definition(pipeline)
         assert decode_definition(encode_definition(pipeline)) == pipeline
         assert pipeline.lateness == FOLLOWED_LATENESS
+
+
+def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
+    own = replace(FOLLOWED, stream=None, lateness=FOLLOWED_LATENESS)
+    complete = replace(FOLLOWED, stream=SparkStream(**{**STREAM_FIELDS, "output_mode": "complete"}))
+    single = replace(FOLLOWED, stream=replace(STREAM, single_watermark=True))
+    append = replace(FOLLOWED, stream=SparkStream(**{**STREAM_FIELDS, "output_mode": "append"}))
+
+    assert len({lateness_fingerprint(pipeline) for pipeline in (own, FOLLOWED, complete, single)}) == 4
+    assert lateness_fingerprint(append) == lateness_fingerprint(FOLLOWED)
 
 
 @pytest.mark.parametrize(
