@@ -25,7 +25,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.comparison.job_table import compare_job_table
+from cutover.reconcile.comparison.job_table import compare_streaming_job
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
@@ -164,7 +164,7 @@ class _Comparison:
             SealError: Causes can no longer be proven, or the log changed in the meantime.
         """
         lake, pipeline, request = self.lake, self.lake.pipeline, self.request
-        job = compare_job_table(lake, evidence, opened)
+        jobs = tuple(filter(None, [compare_streaming_job(lake, evidence, opened)]))
         attribution = attribute_causes(lake, evidence, opened, request.log)
         proof.save_proofs(lake, attribution.proven)
         if attribution.unproven is not None:
@@ -183,7 +183,7 @@ class _Comparison:
                 attribution.findings,
                 accepted=count_accepted_rows(accepted),
                 merges=pipeline.window.merges,
-                job=job,
+                jobs=jobs,
             ),
             listed=differences,
             accepted=accepted,
@@ -216,7 +216,7 @@ class _Comparison:
             to=format_iso_time(self.request.end),
             windows=verdict.windows,
             rows=verdict.rows,
-            job=verdict.job,
+            jobs=verdict.jobs,
             events=measured.events,
             causes=measured.attribution.findings.causes,
             waterfall=series.compute_waterfalls(sides, pipeline),
@@ -330,7 +330,7 @@ def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -
 
 
 def _make_verdict_input(
-    sides: Sides, findings: Findings, *, accepted: int, merges: bool, job: JobTable | None
+    sides: Sides, findings: Findings, *, accepted: int, merges: bool, jobs: tuple[JobTable, ...]
 ) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
@@ -362,7 +362,7 @@ def _make_verdict_input(
         late=findings.causes[Class.LATE].events,
         late_share=decision.compute_late_share(with_late - on_time, on_time),
         causes=tuple(name for name, cause in findings.causes.items() if cause.rows and name != UNEXPLAINED),
-        job=job,
+        jobs=jobs,
     )
 
 

@@ -56,8 +56,7 @@ def list_comparison_lines(result: Report, location: str | None) -> Iterator[Line
         yield f"lost  {finding.loss}"
     if finding.kind == "pipeline" and finding.seal.holds:
         yield from _list_pipeline_lines(result)
-    if finding.job is not None and finding.job.cells:
-        yield _tabulate_job_cells(finding.job)
+    yield from (_tabulate_job_cells(job) for job in finding.jobs if job.cells)
     if finding.differences:
         yield _tabulate_cells(result)
     for segment in finding.segments[:_SEGMENTS_SHOWN]:
@@ -103,8 +102,8 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
         f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
         f" late share {share(finding.policy.late_share)}"
     )
-    if finding.job is not None:
-        yield f"job  {describe_job(finding.job)}"
+    for job in finding.jobs:
+        yield f"{job.side} job  {describe_job(job)}"
     if result.settlement is not None:
         yield f"settled  {describe_settlement(result.settlement, finding.own_stream)}"
     if result.early is not None and result.early.points:
@@ -127,16 +126,18 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
 
 
 def describe_job(job: JobTable) -> str:
-    """Return what the table of a followed job shows, at which batch and version."""
-    place = f"at batch {job.batch} (version {job.version} of its table)"
+    """Return what the table of a team's job shows, and at which state it was read."""
+    version = "" if job.version is None else f"version {job.version} of its table"
+    place = version if job.batch is None else f"batch {job.batch} ({version})"
+    level = f"{job.level} at {place}" if place else job.level
     if not job.different:
-        return f"reproduced {place}: all {count_noun(job.rows, 'row')} are what the definition says"
+        return f"{level}: all {count_noun(job.rows, 'row')} are what the definition says"
     foreign = f"; others wrote version {', '.join(job.foreign_versions)}" if job.foreign_versions else ""
-    return f"different {place}: {job.different:,} of {count_noun(job.rows, 'row')}{foreign}"
+    return f"{level}: {job.different:,} of {count_noun(job.rows, 'row')} differ{foreign}"
 
 
 def _tabulate_job_cells(job: JobTable) -> Table:
-    """Return the first cells in which the table of a followed job is not what the definition says."""
+    """Return the first cells in which the table of a team's job is not what the definition says."""
     return make_table(
         ("window", "key", "measure", "job", "definition"),
         (
@@ -149,7 +150,7 @@ def _tabulate_job_cells(job: JobTable) -> Table:
             )
             for cell in job.cells[:_CELLS_SHOWN]
         ),
-        title=count_clause(job.different, "row of the job", "differs", "differ"),
+        title=count_clause(job.different, f"row of the {job.side} job", "differs", "differ"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Table of a followed job against the follower's epochs: whether the job does what the definition says.
+"""Tables of a team's own jobs against what the definition says: the streaming job's against the follower's epochs.
 
 The table is read at the version that contains the batch of the cut and no later one, so both sides have read the same
 records and dropped them by the same watermarks. Only windows that the comparison itself covers are compared.
@@ -7,10 +7,11 @@ records and dropped them by the same watermarks. Only windows that the compariso
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import duckdb
 
-from cutover.definition.model.spark_stream import WINDOW_START, SparkStream
+from cutover.definition.model.spark_stream import WINDOW_START
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number, fetch_row, query_table
@@ -26,18 +27,58 @@ from cutover.reconcile.comparison.shared_tables import stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.parts import JobCell, JobTable
+from cutover.reconcile.result.parts import JobCell, JobLevel, JobSide, JobTable
 from cutover.reconcile.result.seal import SealBreach
 
 CELLS_AT_MOST = 100
 NOISE = 1e-12
 """Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
 
-_RAW, _ROWS, _APART = "job_table", "job_rows", "job_apart"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLink:
+    """Table of a job as a relation, with the relation of the rows that the definition says it has."""
+
+    side: JobSide
+    place: str  # of the table, without secrets
+    columns: Mapping[str, str]  # name in the definition -> the table's column
+    expected: str  # relation of the rows that the definition says
+    is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
+
+    @property
+    def raw(self) -> str:
+        """Relation of the table as the job has it, which the caller creates."""
+        return f"{self.side}_job_table"
+
+    @property
+    def rows(self) -> str:
+        """Relation of the job's rows of judged windows, with the names of the definition."""
+        return f"{self.side}_job_rows"
+
+    @property
+    def judged(self) -> str:
+        """Relation of the expected rows of judged windows."""
+        return f"{self.side}_job_judged"
+
+    @property
+    def apart(self) -> str:
+        """Relation of the rows in which both differ."""
+        return f"{self.side}_job_apart"
 
 
-def compare_job_table(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> JobTable | None:
-    """Compare the table of a pipeline's job at the cut; None if its streaming path is Cutover's own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """Figures of one compared table."""
+
+    rows: int
+    different: int
+    values: int
+    different_values: int
+    cells: tuple[JobCell, ...]
+
+
+def compare_streaming_job(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> JobTable | None:
+    """Compare the table of a pipeline's streaming job at the cut; None if its streaming path is Cutover's own.
 
     Raises:
         SealError: The table cannot be compared: what it contains is unknown, or it cannot be read.
@@ -45,75 +86,112 @@ def compare_job_table(lake: PipelineLake, evidence: SealEvidence, sides: Sides) 
     stream = lake.pipeline.stream
     if stream is None:
         return None
-    batch = _find_batch(lake, evidence)
-    connection = sides.connection
+    link = JobLink(side="streaming", place=stream.table.path, columns=stream.columns, expected=stage(0))
+    batch = _find_batch(lake, evidence, link)
     try:
-        table = delta.open_table(stream.table.path, batch.table_version)
-        delta.bind(connection, _RAW, table)
-        _create_rows(lake, stream, sides)
-        _create_apart(lake, sides)
+        delta.bind(sides.connection, link.raw, delta.open_table(stream.table.path, batch.table_version))
+        counts = compare_link(lake, sides, link)
     except LakeError as error:
-        raise _reject(lake, f"expected version {batch.table_version}, got: {error.text}") from error
+        raise reject_job_table(link, f"expected version {batch.table_version}, got: {error.text}") from error
+    return JobTable(
+        side="streaming",
+        level=choose_level(counts),
+        batch=batch.number,
+        version=batch.table_version,
+        rows=counts.rows,
+        different=counts.different,
+        values=counts.values,
+        different_values=counts.different_values,
+        foreign_versions=_list_foreign(lake, batch.number),
+        cells=counts.cells,
+    )
+
+
+def choose_level(counts: JobCounts, *, not_judged: int = 0) -> JobLevel:
+    """Choose what is proven of a table: all rows are reproduced, the cut is exact, or only some rows are judged."""
+    if not_judged:
+        return "bounded"
+    return "sealed by offsets" if counts.different else "reproduced"
+
+
+def compare_link(lake: PipelineLake, sides: Sides, link: JobLink) -> JobCounts:
+    """Compare a table of a job, which is the relation `link.raw`, in the windows that are judged.
+
+    Raises:
+        SealError: Its columns or its values cannot be compared.
+        LakeError: A file of it cannot be read.
+    """
+    try:
+        _create_rows(lake, link, sides)
+        _create_apart(lake, link, sides)
     except duckdb.Error as error:
-        raise _reject(lake, f"expected rows that can be compared, got: {queries.describe_error(error)}") from error
-    return _measure(lake, batch, sides)
+        raise reject_job_table(
+            link, f"expected rows that can be compared, got: {queries.describe_error(error)}"
+        ) from error
+    return _count(lake, link, sides)
 
 
-def _find_batch(lake: PipelineLake, evidence: SealEvidence) -> FollowedBatch:
+def _find_batch(lake: PipelineLake, evidence: SealEvidence, link: JobLink) -> FollowedBatch:
     number = evidence.records[-1].job_batch if evidence.records else None
     batch = next((row for row in followed_job.read_archive(lake) if row.number == number), None)
     if batch is None:
-        raise _reject(lake, f"expected the archived batch {number} of the cut, found none")
+        raise reject_job_table(link, f"expected the archived batch {number} of the cut, found none")
     if batch.table_version is None:
-        raise _reject(lake, f"expected a version that contains batch {batch.number}, the job had written none")
+        raise reject_job_table(link, f"expected a version that contains batch {batch.number}, the job had written none")
     return batch
 
 
-def _create_rows(lake: PipelineLake, stream: SparkStream, sides: Sides) -> None:
-    """Create the table of the job's rows of compared windows, with the names of the definition."""
+def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
+    """Create the tables of the job's and of the expected rows of judged windows, with the names of the definition."""
     connection, pipeline = sides.connection, lake.pipeline
-    types = _list_types(sides, _RAW)
-    names = dict(stream.columns)
+    types = _list_types(sides, link.raw)
+    names = dict(link.columns)
     if WINDOW_START not in names and WINDOW_START not in types and "window" in types:
         names[WINDOW_START] = "window.start"
     columns = {
-        name: _find_column(lake, names.get(name, name), types)
+        name: _find_column(link, names.get(name, name), types)
         for name in (WINDOW_START, *pipeline.key, *pipeline.measures)
     }
     selected = ", ".join(f"{column} AS {identifier(name)}" for name, column in columns.items())
-    connection.execute(f"CREATE TEMP VIEW job_named AS SELECT {selected} FROM {_RAW}")
-    _check_types(lake, _list_types(sides, "job_named"), _list_types(sides, stage(0)))
+    named = f"{link.side}_job_named"
+    connection.execute(f"CREATE TEMP VIEW {named} AS SELECT {selected} FROM {link.raw}")
+    _check_types(lake, link, _list_types(sides, named), _list_types(sides, link.expected))
     size = pipeline.window.size if isinstance(pipeline.window, SlidingWindows) else 0
     start = f"CAST({WINDOW_START} AS TIMESTAMPTZ)"
     rows = (
         f"SELECT * REPLACE ({start} AS {WINDOW_START}), make_timestamptz(epoch_us({start}) + {size}) AS window_end"
-        " FROM job_named"
+        f" FROM {named}"
     )
-    connection.execute(f"CREATE TEMP TABLE {_ROWS} AS SELECT * FROM ({rows}) WHERE {sides.is_compared}")
+    condition = f"({sides.is_compared}) AND ({link.is_judged})"
+    connection.execute(f"CREATE TEMP TABLE {link.rows} AS SELECT * FROM ({rows}) WHERE {condition}")
+    connection.execute(f"CREATE TEMP VIEW {link.judged} AS SELECT * FROM {link.expected} WHERE {link.is_judged}")
 
 
-def _find_column(lake: PipelineLake, path: str, types: Mapping[str, str]) -> str:
+def _find_column(link: JobLink, path: str, types: Mapping[str, str]) -> str:
     """Return SQL of a column, or of a field in a struct."""
     if path in types:
         return identifier(path)
     head, *fields = path.split(".")
     if head not in types:
-        raise _reject(
-            lake, f"expected a column `{path}`, it has {', '.join(types)}. `stream.columns` names another one"
+        field = "stream.columns" if link.side == "streaming" else "batch.columns"
+        raise reject_job_table(
+            link, f"expected a column `{path}`, it has {', '.join(types)}. `{field}` names another one"
         )
     return "".join([identifier(head), *(f"[{literal(field)}]" for field in fields)])
 
 
-def _check_types(lake: PipelineLake, types: Mapping[str, str], expected_types: Mapping[str, str]) -> None:
+def _check_types(
+    lake: PipelineLake, link: JobLink, types: Mapping[str, str], expected_types: Mapping[str, str]
+) -> None:
     """Reject columns whose values could only be compared after a conversion that may lose digits or times."""
     for name, kind in types.items():
         expected = expected_types[name]
         is_float_key = name in lake.pipeline.key and is_float_column(kind)
         if is_float_key or not (is_alike(kind, expected) or (is_time(kind) and is_time(expected))):
-            raise _reject(lake, f"column `{name}`: expected {expected}, got {kind}")
+            raise reject_job_table(link, f"column `{name}`: expected {expected}, got {kind}")
 
 
-def _create_apart(lake: PipelineLake, sides: Sides) -> None:
+def _create_apart(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
     """Create the table of (window, key) rows in which both differ, with the values of both."""
     keys = (WINDOW_START, *lake.pipeline.key)
     same_key = " AND ".join(f"e.{identifier(name)} IS NOT DISTINCT FROM j.{identifier(name)}" for name in keys)
@@ -121,37 +199,37 @@ def _create_apart(lake: PipelineLake, sides: Sides) -> None:
     conditions = []
     for name in lake.pipeline.measures:
         column = identifier(name)
-        condition = _differs_sql(sides, name)
+        condition = _differs_sql(sides, link, name)
         conditions.append(condition)
         selected += [f"e.{column} AS {identifier(f'e_{name}')}", f"j.{column} AS {identifier(f'j_{name}')}"]
         selected.append(f"({condition}) AS {identifier(f'd_{name}')}")
     partition, values = (", ".join(map(identifier, names)) for names in (keys, lake.pipeline.measures))
     copies = f"row_number() OVER (PARTITION BY {partition} ORDER BY {values}) AS __copy"
     sides.connection.execute(f"""
-        CREATE TEMP TABLE {_APART} AS
+        CREATE TEMP TABLE {link.apart} AS
         SELECT {", ".join(selected)}, e.__copy IS NULL AS is_extra, j.__copy IS NULL AS is_missing
-        FROM (SELECT *, {copies} FROM {stage(0)}) e FULL JOIN (SELECT *, {copies} FROM {_ROWS}) j
+        FROM (SELECT *, {copies} FROM {link.judged}) e FULL JOIN (SELECT *, {copies} FROM {link.rows}) j
         ON {same_key} AND e.__copy = j.__copy
         WHERE e.__copy IS NULL OR j.__copy IS NULL OR {" OR ".join(conditions)}
     """)
 
 
-def _differs_sql(sides: Sides, name: str) -> str:
+def _differs_sql(sides: Sides, link: JobLink, name: str) -> str:
     """Return SQL that is true where a measure differs: sums of floats depend on the order in which Spark adds them."""
     column = identifier(name)
-    is_float = any(is_float_column(_list_types(sides, table)[name]) for table in (_ROWS, stage(0)))
+    is_float = any(is_float_column(_list_types(sides, table)[name]) for table in (link.rows, link.judged))
     if is_float:
-        value = Value(name=name, exact=False, relative=FLOAT_RELATIVE, absolute=_find_noise(sides, name))
+        value = Value(name=name, exact=False, relative=FLOAT_RELATIVE, absolute=_find_noise(sides, link, name))
     else:
         value = Value(name=name)
     kind = "::DOUBLE" if is_float else ""
     return value.differs(f"e.{column}{kind}", f"j.{column}{kind}")
 
 
-def _find_noise(sides: Sides, name: str) -> float:
+def _find_noise(sides: Sides, link: JobLink, name: str) -> float:
     """Find the distance from 0 that is noise: doubles that cancel leave a rest of the size of their last digits."""
     column = f"abs({identifier(name)}::DOUBLE)"
-    tables = " UNION ALL ".join(f"SELECT {column} AS size FROM {table}" for table in (_ROWS, stage(0)))
+    tables = " UNION ALL ".join(f"SELECT {column} AS size FROM {table}" for table in (link.rows, link.judged))
     query = f"SELECT coalesce(max(size) FILTER (isfinite(size)), 0) FROM ({tables})"
     (largest,) = fetch_row(sides.connection, query)
     return float(largest) * NOISE
@@ -161,17 +239,20 @@ def _list_types(sides: Sides, table: str) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in sides.connection.execute(f"DESCRIBE {table}").fetchall()}
 
 
-def _measure(lake: PipelineLake, batch: FollowedBatch, sides: Sides) -> JobTable:
-    connection = sides.connection
-    expected_rows = fetch_number(connection, f"SELECT count(*) FROM {stage(0)}")
-    different, extra = fetch_row(connection, f"SELECT count(*), count(*) FILTER (is_extra) FROM {_APART}")
-    return JobTable(
-        batch=batch.number,
-        version=batch.table_version,
-        rows=expected_rows + int(extra),
-        different=int(different),
-        foreign_versions=_list_foreign(lake, batch.number),
-        cells=tuple(_list_cells(lake, sides)),
+def _count(lake: PipelineLake, link: JobLink, sides: Sides) -> JobCounts:
+    """Count rows and values; a row that is missing or extra differs in all of its values."""
+    connection, measures = sides.connection, lake.pipeline.measures
+    expected_rows = fetch_number(connection, f"SELECT count(*) FROM {link.judged}")
+    differing = " + ".join(f"{identifier(f'd_{name}')}::INTEGER" for name in measures)
+    values = f"CASE WHEN is_extra OR is_missing THEN {len(measures)} ELSE {differing} END"
+    query = f"SELECT count(*), count(*) FILTER (is_extra), coalesce(sum({values}), 0) FROM {link.apart}"
+    different, extra, different_values = map(int, fetch_row(connection, query))
+    return JobCounts(
+        rows=expected_rows + extra,
+        different=different,
+        values=(expected_rows + extra) * len(measures),
+        different_values=different_values,
+        cells=tuple(_list_cells(lake, link, sides)),
     )
 
 
@@ -180,11 +261,11 @@ def _list_foreign(lake: PipelineLake, number: int) -> tuple[str, ...]:
     return tuple(row.foreign_versions for row in archived if row.number <= number and row.foreign_versions)
 
 
-def _list_cells(lake: PipelineLake, sides: Sides) -> Iterator[JobCell]:
+def _list_cells(lake: PipelineLake, link: JobLink, sides: Sides) -> Iterator[JobCell]:
     pipeline = lake.pipeline
     keys = (WINDOW_START, *pipeline.key)
     order = ", ".join(map(identifier, keys))
-    query = f"SELECT * FROM {_APART} ORDER BY {order}, is_extra LIMIT {CELLS_AT_MOST}"
+    query = f"SELECT * FROM {link.apart} ORDER BY {order}, is_extra LIMIT {CELLS_AT_MOST}"
     for row in query_table(sides.connection, query).to_pylist():
         is_changed = not (row["is_extra"] or row["is_missing"])
         for name in pipeline.measures:
@@ -199,8 +280,7 @@ def _list_cells(lake: PipelineLake, sides: Sides) -> Iterator[JobCell]:
                 )
 
 
-def _reject(lake: PipelineLake, text: str) -> SealError:
-    stream = lake.pipeline.stream
-    place = "" if stream is None else stream.table.path
-    breach = SealBreach(code="job_table", message=f"Table of the job, `{place}`: {text}.", runbook="NotComparable")
-    return SealError(breach)
+def reject_job_table(link: JobLink, text: str) -> SealError:
+    """Return the error of a table that cannot be compared."""
+    message = f"Table of the {link.side} job, `{link.place}`: {text}."
+    return SealError(SealBreach(code=f"{link.side}_job", message=message, runbook="NotComparable"))

@@ -122,8 +122,8 @@ def watermark_over_epochs(result: Report) -> Chart | None:
 def sections(result: Report) -> list[Section]:
     """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
     report_sections = [("compared", "Compared data")]
-    if result.finding.job is not None:
-        report_sections.append(("job", "Your job"))
+    if result.finding.jobs:
+        report_sections.append(("jobs", "Your jobs"))
     if result.finding.verdict != "NOT_COMPARABLE":
         report_sections += _of_findings(result)
     report_sections += _of_evidence(result)
@@ -153,7 +153,7 @@ def _of_findings(result: Report) -> Iterator[Section]:
     if is_pipeline:
         yield from _of_lateness(result)
         yield "noise", "Noise"
-        if result.finding.job is None:  # the watermarks of a job are not ours to set
+        if result.finding.streaming_job is None:  # the watermarks of a job are not ours to set
             yield "advice", "Advice"
         yield "watermark", "Watermark"
         yield "samples", "Records"
@@ -162,7 +162,7 @@ def _of_findings(result: Report) -> Iterator[Section]:
 
 def _of_lateness(result: Report) -> Iterator[Section]:
     yield "lateness", "Lateness"
-    if result.finding.job is None:
+    if result.finding.streaming_job is None:
         yield "log-lateness", "Lateness of the log"
     if result.settlement is not None:
         yield "settlement", "Settlement"

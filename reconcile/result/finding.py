@@ -332,7 +332,7 @@ class Finding:
     to: str | None = None
     windows: Windows = field(default_factory=Windows)
     rows: Rows = field(default_factory=Rows)
-    job: JobTable | None = None  # None: the streaming path is Cutover's own, or the seal does not hold
+    jobs: tuple[JobTable, ...] = ()  # tables of the team's own jobs; none if the seal does not hold
     events: Events = field(default_factory=Events)
     causes: Mapping[str, Cause] = field(default_factory=dict)
     policy: PolicyResult = field(default_factory=PolicyResult)
@@ -361,7 +361,12 @@ class Finding:
     @property
     def own_stream(self) -> str | None:
         """Return the pipeline whose lateness can be set: its name; None if it follows a job."""
-        return self.pipeline if self.job is None else None
+        return self.pipeline if self.streaming_job is None else None
+
+    @property
+    def streaming_job(self) -> JobTable | None:
+        """Return the table of the streaming job that is followed; None: the streaming path is Cutover's own."""
+        return next((job for job in self.jobs if job.side == "streaming"), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding's part of the published object (`report.schema.json`)."""

@@ -8,6 +8,7 @@ intervals.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import exp, lgamma, log, log1p
+from typing import Literal
 
 from cutover.reconcile.result.codec import Scalar
 
@@ -52,9 +53,13 @@ class RecordBehind:
     reason: str | None
 
 
+JobSide = Literal["streaming", "batch"]
+JobLevel = Literal["reproduced", "sealed by offsets", "bounded"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCell:
-    """Cell in which the table of a followed job is not what the definition says about the records that it has read."""
+    """Cell in which the table of a team's job is not what the definition says about the records that it has read."""
 
     window_start: str
     key: Mapping[str, Scalar]
@@ -66,12 +71,16 @@ class JobCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTable:
-    """Table of a followed job, compared at the version that contains the batch of the cut."""
+    """Table of a team's job, compared with what the definition says about the records that the table contains."""
 
-    batch: int  # of the job: the newest one up to the cut
-    version: int | None  # of its table
+    side: JobSide
+    level: JobLevel  # reproduced: all rows are equal; sealed: the cut is exact, rows differ; bounded: some not judged
+    batch: int | None  # of a streaming job: the newest one up to the cut
+    version: int | None  # of its table; None: a table without versions
     rows: int  # (window, key) rows compared
     different: int  # of these
+    values: int  # cells of measures compared
+    different_values: int  # of these
     foreign_versions: tuple[str, ...] = ()  # of the table, written by others than the job
     cells: tuple[JobCell, ...] = ()  # capped
 

@@ -33,12 +33,12 @@ class VerdictInput:
     late: int = 0  # late events that cause differences of the compared windows
     dimension: int = 0  # (window, key) rows to whose difference another version of a dimension contributes
     causes: tuple[str, ...] = ()  # names that explain at least one row
-    job: JobTable | None = None  # of a followed job
+    jobs: tuple[JobTable, ...] = ()  # tables of the team's own jobs
 
     @property
-    def is_job_different(self) -> bool:
-        """Return whether a followed job does not do what the definition says."""
-        return self.job is not None and self.job.different > 0
+    def different_jobs(self) -> tuple[JobTable, ...]:
+        """Return the jobs that do not do what the definition says."""
+        return tuple(job for job in self.jobs if job.different)
 
     @property
     def open(self) -> int:
@@ -67,7 +67,7 @@ def decide_verdict(counts: VerdictInput, policy: Policy) -> VerdictDecision:
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
     ACCEPTED: some rows have no cause, and rules accept each of them; exit code as for EXPLAINED.
     DIVERGED: some row has no cause and no rule accepts it, exit 1; also if the policy's `max_unexplained` allows it; or
-    the table of a followed job is not what the definition says.
+    the table of a team's job is not what the definition says.
     """
     reasons = tuple(_reasons(counts, policy))
     result = PolicyResult(
@@ -99,7 +99,7 @@ def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
 
 
 def _verdict(counts: VerdictInput) -> Verdict:
-    if counts.open or counts.is_job_different:
+    if counts.open or counts.different_jobs:
         return Verdict.DIVERGED
     if counts.accepted:
         return Verdict.ACCEPTED
@@ -107,9 +107,7 @@ def _verdict(counts: VerdictInput) -> Verdict:
 
 
 def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
-    reasons = []
-    if counts.is_job_different:
-        reasons.append("The streaming job does not do what the definition says.")
+    reasons = [f"The {job.side} job does not do what the definition says." for job in counts.different_jobs]
     if counts.open > policy.max_unexplained:
         accepted_text = f" in addition to {counts.accepted:,} that rules accept" if counts.accepted else ""
         reasons.append(
@@ -130,11 +128,8 @@ def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
 def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResult) -> str:
     """Describe a verdict on comparable sides with its numbers."""
     compared = f"{count_noun(counts.windows.compared, 'closed window')} ({count_noun(counts.rows.compared, 'row')})"
-    if counts.job is not None and counts.is_job_different:
-        return (
-            f"The streaming job does not do what the definition says: its table differs in {counts.job.different:,} of"
-            f" {count_noun(counts.job.rows, 'row')} from the records that it read, up to its batch {counts.job.batch}."
-        )
+    if counts.different_jobs:
+        return " ".join(map(describe_different_job, counts.different_jobs))
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in {choose_form(counts.windows.compared, 'the', 'all')} {compared}."
     different = _differences(counts)
@@ -143,6 +138,15 @@ def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResul
         policy_text = "within the policy" if policy.within else "beyond the policy"
         return f"Streaming and batch differ in {different} of {compared}; {cause_text}: {policy_text}."
     return f"Streaming and batch differ in {different} of {compared}; {_format_unexplained(counts)}."
+
+
+def describe_different_job(job: JobTable) -> str:
+    """Describe in how many cells a job's table is not what the definition says."""
+    return (
+        f"The {job.side} job does not do what the definition says in {job.different_values:,} of"
+        f" {count_noun(job.values, 'cell')}: {count_noun(job.different, 'row')} of its table"
+        f" {choose_form(job.different, 'differs', 'differ')}."
+    )
 
 
 def describe_broken_seal(seal: Seal) -> str:
