@@ -437,9 +437,12 @@ def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {count_noun(typical, 'record')} (median), at most {limit:,} an epoch."
     if pipeline.stream is not None:
-        is_complete = pipeline.stream.output_mode == "complete"
-        text = "No record is late for a job in complete mode" if is_complete else "Lateness was judged by the job's own"
-        return f"{text}{'' if is_complete else ' watermarks'}, in batches of {count_noun(typical, 'record')} (median)."
+        stream, has_ids = pipeline.stream, pipeline.source.record_id is not None
+        is_complete = stream.output_mode == "complete"
+        never = "in complete mode" if is_complete else "without state" if stream.row_per_record else None
+        text = "Lateness was judged by the job's own watermarks"
+        text = text if never is None or has_ids else f"No record is late for a job {never}"
+        return f"{text}, in batches of {count_noun(typical, 'record')} (median)."
     reading = measure_read_speed(busy)
     if reading.is_replay is None:
         return f"{text} {UNKNOWN_SPEED}"

@@ -18,7 +18,14 @@ from cutover.lake.journal_rows import FollowedBatch
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions.delta_versions import TableVersion, list_table_versions
-from cutover.positions.spark_checkpoint import Batch, LateRule, SparkCheckpoint, read_checkpoint
+from cutover.positions.spark_checkpoint import (
+    DEDUPLICATIONS,
+    Batch,
+    LateRule,
+    Operator,
+    SparkCheckpoint,
+    read_checkpoint,
+)
 
 RUNBOOK = "FollowedJobBroken"
 LISTED_VERSIONS = 200
@@ -102,18 +109,54 @@ def _check_rules(lake: PipelineLake, checkpoint: SparkCheckpoint) -> None:
     if topics != {topic}:
         msg = f"Pipeline `{lake.name}`: expected a job that reads `{topic}` alone, its checkpoint has offsets of "
         raise DefinitionError(msg + f"{', '.join(f'`{name}`' for name in sorted(topics))}.")
-    rules = [operator.late_rule for operator in checkpoint.operators]
-    if rules not in ([LateRule.WINDOW], [LateRule.NEVER]):
-        operators = ", ".join(f"{operator.name} ({operator.late_rule})" for operator in checkpoint.operators)
-        msg = f"Pipeline `{lake.name}`: expected a job with one grouping, its checkpoint has {operators or 'no state'}."
-        hint = "\nHint: `cutover position` shows its operators; which records other operators drop is not recorded."
-        raise DefinitionError(msg + hint)
+    if _has_shape(lake, checkpoint.operators):
+        return
+    operators = ", ".join(
+        f"{operator.name} by {', '.join(operator.columns)} ({operator.late_rule})" for operator in checkpoint.operators
+    )
+    shape = _describe_shape(lake)
+    msg = f"Pipeline `{lake.name}`: expected a job {shape}, its checkpoint has {operators or 'no state'}."
+    hint = "`row_per_record=True` is for jobs without a grouping, `source.record_id` for those with `dropDuplicates`"
+    raise DefinitionError(msg + "\nHint: " + hint + "; which records other operators drop is not recorded.")
+
+
+def _has_shape(lake: PipelineLake, operators: Sequence[Operator]) -> bool:
+    """Return whether a job has the operators that the definition names, with rules that can be repeated."""
+    groupings = [operator.late_rule for operator in operators if operator.name not in DEDUPLICATIONS]
+    deduplications = [operator for operator in operators if operator.name in DEDUPLICATIONS]
+    has_ids, is_ungrouped = lake.pipeline.source.record_id is not None, get_stream(lake).row_per_record
+    if is_ungrouped:
+        has_grouping = not groupings
+    else:
+        has_grouping = groupings == [LateRule.WINDOW] or (groupings == [LateRule.NEVER] and not has_ids)
+    if not deduplications:  # a function of foreachBatch may merge by an id without any state
+        return has_grouping and (is_ungrouped or not has_ids)
+    return has_grouping and has_ids and [_is_by_id(operator) for operator in deduplications] == [True]
+
+
+def _is_by_id(operator: Operator) -> bool:
+    """Return whether a deduplication is by one column, and by the event time unless that only expires the id."""
+    return operator.late_rule is LateRule.ROW and len(operator.columns) == (2 if operator.name == "dedupe" else 1)
+
+
+def _describe_shape(lake: PipelineLake) -> str:
+    has_ids = lake.pipeline.source.record_id is not None
+    grouping = "without a grouping" if get_stream(lake).row_per_record else "with one grouping"
+    return f"{grouping} that deduplicates by id and event time before it" if has_ids else grouping
 
 
 def drops_late_records(lake: PipelineLake, checkpoint: SparkCheckpoint) -> bool:
-    """Return whether the job drops the records of closed windows: not in complete mode, nor without a watermark."""
-    is_windowed = [operator.late_rule for operator in checkpoint.operators] == [LateRule.WINDOW]
-    return is_windowed and get_stream(lake).output_mode != "complete"
+    """Return whether the job drops late records: those of closed windows, except in complete mode, or old duplicates.
+
+    Raises:
+        LakeError: It has not committed a batch yet, so that its operators are unknown.
+    """
+    stream = get_stream(lake)
+    if checkpoint.newest_committed is None:
+        msg = f"Checkpoint `{stream.checkpoint}`: expected a committed batch, the query has not finished its first one."
+        raise LakeError(msg)
+    rules = [operator.late_rule for operator in checkpoint.operators]
+    return LateRule.ROW in rules or (LateRule.WINDOW in rules and stream.output_mode != "complete")
 
 
 def _check_same_query(stream: SparkStream, checkpoint: SparkCheckpoint, archived: Sequence[FollowedBatch]) -> None:

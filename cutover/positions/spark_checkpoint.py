@@ -20,6 +20,10 @@ from cutover.errors import LakeError
 MAX_BYTES = 64 * 1024 * 1024
 """Maximum size of a file of a checkpoint."""
 
+GROUPING = "stateStoreSave"
+DEDUPLICATIONS = ("dedupe", "dedupeWithinWatermark")
+"""Names of operators, as Spark calls them."""
+
 _VERSION = "v1"
 _STRUCT = '{"type":"struct"'
 _NO_OFFSET = "-"  # of a source that has read nothing yet
@@ -67,7 +71,7 @@ class SparkCheckpoint:
     query_id: str
     starts: Mapping[str, Mapping[int, int]]  # topic -> partition -> first offset of batch 0; empty: unknown
     batches: tuple[Batch, ...]  # those that are kept, ascending, without a gap; at least one
-    operators: tuple[Operator, ...]  # empty: the checkpoint holds no state
+    operators: tuple[Operator, ...]  # by number, the last one of the query first; empty: the checkpoint holds no state
 
     @property
     def newest_committed(self) -> Batch | None:
@@ -108,7 +112,7 @@ def read_checkpoint(uri: str) -> SparkCheckpoint:
         query_id=query_id,
         starts=_read_starts(folder),
         batches=tuple(_list_batches(folder, numbers, set(commits))),
-        operators=tuple(_list_operators(folder)),
+        operators=_relate_operators(tuple(_list_operators(folder))),
     )
 
 
@@ -255,9 +259,22 @@ def _list_operators(folder: _Folder) -> Iterator[Operator]:
             name=name,
             columns=tuple(dict.fromkeys(str(field.get("name")) for is_key, field in own or [] if is_key)),
             watermark_delay=min(delays) * 1_000 if delays else None,
-            # Behind another operator, one has a watermark of its own, which the checkpoint does not show.
-            late_rule=LateRule.UNKNOWN if own is None or len(numbers) > 1 else _find_late_rule(name, timed_fields),
+            late_rule=LateRule.UNKNOWN if own is None else _find_late_rule(name, timed_fields),
         )
+
+
+def _relate_operators(operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+    """Return the operators with unknown rules if one may have a watermark of its own, which the checkpoint hides.
+
+    A deduplication passes on the watermark that it has, so a grouping behind it judges by the same one.
+    """
+    if len(operators) <= 1:
+        return operators
+    last, *earlier = operators
+    is_deduplicated = [operator.name in DEDUPLICATIONS and operator.late_rule is LateRule.ROW for operator in earlier]
+    if last.name == GROUPING and is_deduplicated == [True]:
+        return operators
+    return tuple(replace(operator, late_rule=LateRule.UNKNOWN) for operator in operators)
 
 
 def _find_operator_name(folder: _Folder, place: str) -> str:
@@ -295,10 +312,10 @@ def _get_delay(field: Mapping[str, Any]) -> int | None:
 
 
 def _find_late_rule(name: str, timed_fields: Sequence[Mapping[str, Any]]) -> LateRule:
-    """Find the late rule of an only operator by its name and the columns in its state that have a watermark."""
+    """Find the late rule of an operator by its name and the columns in its state that have a watermark."""
     if name == "dedupeWithinWatermark":
         return LateRule.ROW
-    if name not in {"stateStoreSave", "sessionWindowStateStoreSaveExec", "dedupe"}:
+    if name not in {GROUPING, "sessionWindowStateStoreSaveExec", "dedupe"}:
         return LateRule.UNKNOWN
     if not timed_fields:  # without the event time in its key, a deduplication with a watermark drops late rows too
         return LateRule.UNKNOWN if name == "dedupe" else LateRule.NEVER

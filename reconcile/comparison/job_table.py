@@ -1,7 +1,8 @@
 """Tables of a team's own jobs against what the definition says: the streaming job's against the follower's epochs.
 
 The table is read at the version that contains the batch of the cut and no later one, so both sides have read the same
-records and dropped them by the same watermarks. Only windows that the comparison itself covers are compared.
+records and dropped them by the same watermarks. Only windows that the comparison itself covers are compared. Of a table
+with a row per record, the rows are grouped by window and key first, with the definition's measures.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from cutover.definition.measures.kinds import Count, Max, Min, Sum
 from cutover.definition.model.spark_stream import WINDOW_START
 from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number, fetch_row, query_table
 from cutover.errors import LakeError
@@ -34,6 +37,9 @@ CELLS_AT_MOST = 100
 NOISE = 1e-12
 """Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
 
+_FUNCTIONS: Mapping[type, str] = {Max: "max", Min: "min", Sum: "sum"}
+"""Functions of DuckDB by measure; all of a table with a row per record, besides `Count`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLink:
@@ -43,6 +49,7 @@ class JobLink:
     place: str  # of the table, without secrets
     columns: Mapping[str, str]  # name in the definition -> the table's column
     expected: str  # relation of the rows that the definition says
+    has_row_per_record: bool = False  # its rows are grouped as the definition groups records
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
 
     @property
@@ -86,7 +93,13 @@ def compare_streaming_job(lake: PipelineLake, evidence: SealEvidence, sides: Sid
     stream = lake.pipeline.stream
     if stream is None:
         return None
-    link = JobLink(side="streaming", place=stream.table.path, columns=stream.columns, expected=stage(0))
+    link = JobLink(
+        side="streaming",
+        place=stream.table.path,
+        columns=stream.columns,
+        expected=stage(0),
+        has_row_per_record=stream.row_per_record,
+    )
     batch = _find_batch(lake, evidence, link)
     try:
         delta.bind(sides.connection, link.raw, delta.open_table(stream.table.path, batch.table_version))
@@ -143,20 +156,13 @@ def _find_batch(lake: PipelineLake, evidence: SealEvidence, link: JobLink) -> Fo
 
 def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
     """Create the tables of the job's and of the expected rows of judged windows, with the names of the definition."""
-    connection, pipeline = sides.connection, lake.pipeline
-    types = _list_types(sides, link.raw)
-    names = dict(link.columns)
-    if WINDOW_START not in names and WINDOW_START not in types and "window" in types:
-        names[WINDOW_START] = "window.start"
-    columns = {
-        name: _find_column(link, names.get(name, name), types)
-        for name in (WINDOW_START, *pipeline.key, *pipeline.measures)
-    }
-    selected = ", ".join(f"{column} AS {identifier(name)}" for name, column in columns.items())
+    connection, window = sides.connection, lake.pipeline.window
+    select_rows_sql = _select_records_sql if link.has_row_per_record else _select_windows_sql
     named = f"{link.side}_job_named"
-    connection.execute(f"CREATE TEMP VIEW {named} AS SELECT {selected} FROM {link.raw}")
+    query = select_rows_sql(lake, link, _list_types(sides, link.raw))
+    connection.execute(f"CREATE TEMP VIEW {named} AS {query}")
     _check_types(lake, link, _list_types(sides, named), _list_types(sides, link.expected))
-    size = pipeline.window.size if isinstance(pipeline.window, SlidingWindows) else 0
+    size = window.size if isinstance(window, SlidingWindows) else 0
     start = f"CAST({WINDOW_START} AS TIMESTAMPTZ)"
     rows = (
         f"SELECT * REPLACE ({start} AS {WINDOW_START}), make_timestamptz(epoch_us({start}) + {size}) AS window_end"
@@ -165,6 +171,36 @@ def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
     condition = f"({sides.is_compared}) AND ({link.is_judged})"
     connection.execute(f"CREATE TEMP TABLE {link.rows} AS SELECT * FROM ({rows}) WHERE {condition}")
     connection.execute(f"CREATE TEMP VIEW {link.judged} AS SELECT * FROM {link.expected} WHERE {link.is_judged}")
+
+
+def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
+    """Return the query of a table with a row per window and key."""
+    names = dict(link.columns)
+    if WINDOW_START not in names and WINDOW_START not in types and "window" in types:
+        names[WINDOW_START] = "window.start"
+    columns = (WINDOW_START, *lake.pipeline.key, *lake.pipeline.measures)
+    selected = (f"{_find_column(link, names.get(name, name), types)} AS {identifier(name)}" for name in columns)
+    return f"SELECT {', '.join(selected)} FROM {link.raw}"
+
+
+def _select_records_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
+    """Return the query of a table with a row per record: its rows grouped as the definition groups records."""
+    pipeline, window = lake.pipeline, lake.pipeline.window
+    if not isinstance(window, SlidingWindows):
+        raise reject_job_table(link, "expected a fixed window")  # the definition's checks reject any other one
+    event_column, *keys = (
+        _find_column(link, link.columns.get(name, name), types) for name in (pipeline.source.event_time, *pipeline.key)
+    )
+    event = f"epoch_us(CAST({event_column} AS TIMESTAMPTZ))"
+    since_start = f"(({event} - {window.offset}) % {window.every} + {window.every}) % {window.every}"
+    columns = {WINDOW_START: f"make_timestamptz({event} - {since_start})"} | dict(zip(pipeline.key, keys, strict=True))
+    for name, measure in pipeline.measures.items():
+        is_count = isinstance(measure, Count)
+        argument = "*" if is_count else _find_column(link, link.columns.get(name, name), types)
+        columns[name] = f"{'count' if is_count else _FUNCTIONS[type(measure)]}({argument})"
+    selected = ", ".join(f"{column} AS {identifier(name)}" for name, column in columns.items())
+    # A record without a readable event time is malformed for us, and belongs to no window.
+    return f"SELECT {selected} FROM {link.raw} WHERE {event} >= {EARLIEST} AND {event} < {LATEST} GROUP BY ALL"
 
 
 def _find_column(link: JobLink, path: str, types: Mapping[str, str]) -> str:

@@ -137,9 +137,14 @@ def list_window_points(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, .
 
 
 def bin_lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
-    """Return late (record, window) pairs, binned by the time between the closing of their window and the watermark."""
+    """Return late (record, window) pairs, binned by the time between the closing of their window and the watermark.
+
+    A followed job that deduplicates drops by the record's own time, so it counts instead of the window's end.
+    """
+    is_by_row = pipeline.stream is not None and pipeline.source.record_id is not None
+    closing = "l.event_time" if is_by_row else "l.window_end"
     query = f"""
-        SELECT (w.watermark - epoch_us(l.window_end) - {compute_late_margin(pipeline)}) / {_MINUTE}
+        SELECT (w.watermark - epoch_us({closing}) - {compute_late_margin(pipeline)}) / {_MINUTE}
         FROM {SharedTable.LEDGER} l JOIN {SharedTable.EPOCH_WATERMARKS} w ON w.epoch = l._epoch
         WHERE l._class = 'late' AND w.watermark IS NOT NULL
     """

@@ -15,7 +15,7 @@ from deltalake.transaction import AddAction
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import compute_oldest_remembered
+from cutover.definition.model.record_ids import compute_oldest_remembered, truncate_to_minute
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
@@ -52,9 +52,8 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
     """Return the bound below which ids are needed by no pinned epoch and by none from `epoch` on."""
     oldest = min([epoch, *pinned])
     record = _records(table, [oldest]).get(oldest)
-    return ExpiryBound(
-        epoch=oldest, minute=None if record is None else compute_oldest_remembered(pipeline, record.watermark_after)
-    )
+    needed = None if record is None else compute_oldest_remembered(pipeline, record.watermark_after)
+    return ExpiryBound(epoch=oldest, minute=None if needed is None else truncate_to_minute(needed))
 
 
 def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:

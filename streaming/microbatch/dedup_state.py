@@ -60,7 +60,8 @@ class DedupState:
         """Take in what an epoch log holds and what is not forgotten at a watermark."""
         delta.bind(self._connection, "log", table, kinds=(RowKind.IDS,))
         remembered = compute_oldest_remembered(self._pipeline, watermark)
-        time_condition = "" if remembered is None else f"WHERE epoch_us(window_start) >= {remembered}"
+        minute = None if remembered is None else truncate_to_minute(remembered)
+        time_condition = "" if minute is None else f"WHERE epoch_us(window_start) >= {minute}"
         query = f"SELECT unnest(_ids, recursive := true) FROM log {time_condition}"
         with delta.naming(table):
             self._connection.execute(f"INSERT INTO recent SELECT id, epoch_us(event_time) FROM ({query})")

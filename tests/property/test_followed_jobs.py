@@ -1,16 +1,21 @@
-"""A drawn log and a drawn job: the job's table is what the definition says, and every dropped record is named."""
+"""A drawn log and a drawn job: the job's table is what the definition says, and every dropped record is named.
+
+A job has windows or a row per record, and counts records that were sent again once or each time.
+"""
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cutover.batch.recompute import recompute_windows
-from cutover.definition import Count, Delta, Fixed, Max, Pipeline, Sliding, SparkStream, Sum, Topic
+from cutover.definition import Count, Delta, Fixed, Max, Min, Pipeline, Sliding, SparkStream, Sum, Topic
+from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
@@ -18,7 +23,7 @@ from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import Event, fast, make_topic, send
-from tests.support.jobs import count_windows, merge_into, read_topic, run_job
+from tests.support.jobs import Write, append_to, count_windows, deduplicate, merge_into, read_topic, run_job
 from tests.support.suite.depth import depth
 
 RAW = (b"", b"{", b"null", b"[]", b'{"id": "7", "k": 3, "at": "x"}', b'{"id": 1.5, "k": "a"}')
@@ -37,6 +42,21 @@ EVENTS = st.builds(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is sent before one run of the job: events, and which earlier ones are sent again."""
+
+    events: list[Event]
+    again: list[int]
+
+
+RUNS = st.lists(
+    st.builds(Run, events=st.lists(EVENTS, min_size=1, max_size=50), again=st.lists(st.integers(0, 200), max_size=12)),
+    min_size=1,
+    max_size=3,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What is drawn of a job."""
 
@@ -45,6 +65,21 @@ class Job:
     rows: int  # in a micro-batch
     delay: str
     slide: str | None
+    is_ungrouped: bool
+    once: Literal["id", "id and time"] | None  # what it deduplicates by
+
+    def transform(self, records: DataFrame) -> DataFrame:
+        """Return the job's query."""
+        readable = records if self.once is None else records.where("id IS NOT NULL AND at IS NOT NULL")
+        unique = readable if self.once is None else deduplicate(readable, self.delay, within=self.once == "id")
+        if self.is_ungrouped:
+            return unique.where("id % 5 <> 0")
+        return count_windows(unique, self.delay if self.once is None else None, slide=self.slide)
+
+    @property
+    def is_merged(self) -> bool:
+        """Return whether a function of foreachBatch writes its table."""
+        return self.mode == "update"
 
 
 JOBS = st.builds(
@@ -54,41 +89,76 @@ JOBS = st.builds(
     rows=st.integers(2, 30),
     delay=st.sampled_from(["0 seconds", "90 seconds", "10 minutes", "3 hours"]),
     slide=st.sampled_from([None, "20 minutes", "1 hour"]),
-)
+    is_ungrouped=st.booleans(),
+    once=st.sampled_from([None, "id", "id and time"]),
+).filter(lambda job: not (job.is_ungrouped and job.mode == "complete"))
 
 
 def make_pipeline(job: Job, topic: str, place: Path) -> Pipeline:
-    return Pipeline(
+    source = Topic(
+        name=topic,
+        schema="id bigint, k string, at timestamp",
+        event_time="at",
+        time_format="millis",
+        parse="from_json",
+    )
+    if job.once is not None:
+        source = replace(source, schema="id bigint NOT NULL, k string, at timestamp", record_id="id")
+    stream = SparkStream(table=Delta(f"{place}/table"), checkpoint=f"{place}/checkpoint", output_mode=job.mode)
+    grouped = Pipeline(
         name="drawn",
-        source=Topic(
-            name=topic,
-            schema="id bigint, k string, at timestamp",
-            event_time="at",
-            time_format="millis",
-            parse="from_json",
-        ),
+        source=source,
         key=("k",),
         window=Fixed(hours=1) if job.slide is None else Sliding(size="1 hour", every=job.slide),
         measures={"n": Count(), "ids": Sum("id"), "newest": Max("id")},
-        stream=SparkStream(table=Delta(f"{place}/table"), checkpoint=f"{place}/checkpoint", output_mode=job.mode),
+        stream=stream,
+    )
+    if not job.is_ungrouped:
+        return grouped
+    measures: dict[str, Measure] = {"copies": Count(), "shop": Max("k"), "oldest": Min("id"), "newest": Max("id")}
+    columns = {"shop": "k", "oldest": "id", "newest": "id"}
+    return replace(
+        grouped,
+        where="id % 5 <> 0",
+        key=("id",),
+        window=Fixed(hours=1),
+        measures=measures,
+        stream=replace(stream, row_per_record=True, columns=columns),
     )
 
 
+def make_write(job: Job, place: Path) -> Write | None:
+    if not job.is_merged:
+        return None
+    return append_to(f"{place}/table") if job.is_ungrouped else merge_into(f"{place}/table", marks=job.marks)
+
+
+def list_sent(runs: list[Run], job: Job) -> list[list[Event]]:
+    """Return the events of each run. An id that recurs is sent again as it was if the job deduplicates."""
+    sent: list[list[Event]] = []
+    for run in runs:
+        earlier = [event for events in sent for event in events if event.raw is None]
+        events = run.events
+        if job.once is not None:
+            events = [replace(event, id=len(earlier) + number) for number, event in enumerate(events)]
+        again = [earlier[index % len(earlier)] for index in run.again if earlier]
+        here = [events[index % len(events)] for index in run.again[::2]]
+        sent.append([*events[: len(events) // 2], *again, *events[len(events) // 2 :], *here])
+    return sent
+
+
 @depth(3, 60)
-@given(runs=st.lists(st.lists(EVENTS, min_size=1, max_size=60), min_size=1, max_size=3), job=JOBS)
-def test_a_drawn_job_is_reproduced(
-    spark: SparkSession, kafka_settings: Settings, runs: list[list[Event]], job: Job
-) -> None:
+@given(runs=RUNS, job=JOBS)
+def test_a_drawn_job_is_reproduced(spark: SparkSession, kafka_settings: Settings, runs: list[Run], job: Job) -> None:
     with TemporaryDirectory() as folder:
         place, topic = Path(folder), f"drawn-{uuid.uuid4().hex}"
         home = fast(kafka_settings).model_copy(update={"home": place / "home", "lake": None})
         make_topic(home, topic, partitions=2)
         lake = PipelineLake(home, make_pipeline(job, topic, place))
-        for number, events in enumerate(runs):
+        for number, events in enumerate(list_sent(runs, job)):
             send(home, topic, events)
             records = read_topic(spark, home, topic, rows=job.rows)
-            write = merge_into(f"{place}/table", marks=job.marks) if job.mode == "update" else None
-            run_job(count_windows(records, job.delay, slide=job.slide), place, job.mode, write)
+            run_job(job.transform(records), place, job.mode, make_write(job, place))
             if number % 2 == 0:
                 run_driver(lake, until="drain")
         run_driver(lake, until="drain")

@@ -1,7 +1,9 @@
 """Streaming jobs as teams write them, with the native sink or a function of foreachBatch."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
@@ -28,24 +30,56 @@ def read_topic(
 
 
 def count_windows(
-    records: DataFrame, delay: str = "10 minutes", *, size: str = "1 hour", slide: str | None = None
+    records: DataFrame, delay: str | None = "10 minutes", *, size: str = "1 hour", slide: str | None = None
 ) -> DataFrame:
-    """Return the grouping of a team: records and ids of each window and key, with a watermark."""
+    """Return the grouping of a team: records and ids of each window and key, with a watermark; None: it has one."""
     window = F.window("at", size, slide) if slide else F.window("at", size)
-    grouped = records.withWatermark("at", delay).groupBy(window, "k")
+    grouped = (records if delay is None else records.withWatermark("at", delay)).groupBy(window, "k")
     return grouped.agg(F.count("*").alias("n"), F.sum("id").alias("ids"), F.max("id").alias("newest"))
 
 
-def run_job(query: DataFrame, place: Path, mode: str, write: Write | None = None) -> None:
-    """Run a query over what the topic holds, with its table and its checkpoint in a folder."""
+def clean_records(records: DataFrame) -> DataFrame:
+    """Return the row of each record as a team cleans and enriches it: filtered, with columns of every kind."""
+    return records.where("id IS NOT NULL AND at IS NOT NULL AND id <> 7").selectExpr(
+        "id",
+        "at",
+        "coalesce(k, 'none') AS shop",
+        "id % 3 = 0 AS is_gift",
+        "CAST(id AS double) / 7 AS score",
+        "CAST(id * 1.25BD AS decimal(20,2)) AS amount",
+        "CAST(at AS date) AS day",
+    )
+
+
+def deduplicate(records: DataFrame, delay: str = "10 minutes", *, within: bool = False) -> DataFrame:
+    """Return the records without those that were sent twice, with a watermark."""
+    timed = records.withWatermark("at", delay)
+    return timed.dropDuplicatesWithinWatermark(["id"]) if within else timed.dropDuplicates(["id", "at"])
+
+
+def run_job(query: DataFrame, place: Path, mode: str, write: Write | None = None) -> list[Mapping[str, Any]]:
+    """Run a query over what the topic holds, with its table and its checkpoint in a folder; return its progress."""
     writer = query.writeStream.outputMode(mode).option("checkpointLocation", f"{place}/checkpoint")
     writer = writer.trigger(availableNow=True)
     running = writer.format("delta").start(f"{place}/table") if write is None else writer.foreachBatch(write).start()
     running.awaitTermination()
+    return [json.loads(progress.json) for progress in running.recentProgress]
 
 
-def merge_into(table: str, *, marks: bool = False) -> Write:
-    """Return a function of foreachBatch that merges windows and keys into a Delta table."""
+def append_to(table: str) -> Write:
+    """Return a function of foreachBatch that appends what it gets to a Delta table."""
+
+    def write(rows: DataFrame, _: int) -> None:
+        rows.write.format("delta").mode("append").save(table)
+
+    return write
+
+
+WINDOW_AND_KEY = "t.window = s.window AND t.k <=> s.k"
+
+
+def merge_into(table: str, *, marks: bool = False, on: str = WINDOW_AND_KEY) -> Write:
+    """Return a function of foreachBatch that merges rows into a Delta table, by window and key or another condition."""
 
     def write(rows: DataFrame, batch: int) -> None:
         session = rows.sparkSession
@@ -56,10 +90,16 @@ def merge_into(table: str, *, marks: bool = False) -> Write:
             session.conf.set(f"spark.databricks.delta.write.{name}", value)
         rows.createOrReplaceTempView("changes")
         session.sql(
-            f"MERGE INTO delta.`{table}` t USING changes s ON t.window = s.window AND t.k <=> s.k"
+            f"MERGE INTO delta.`{table}` t USING changes s ON {on}"
             " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
         for name in marked:
             session.conf.unset(f"spark.databricks.delta.write.{name}")
 
     return write
+
+
+def merge_records(table: str) -> Write:
+    """Return a function of foreachBatch that merges records into a Delta table by their id."""
+    merge = merge_into(table, on="t.id = s.id")
+    return lambda rows, batch: merge(rows.dropDuplicates(["id"]), batch)

@@ -1,6 +1,6 @@
 """A job as a team writes it, in a process that is killed after a batch has written its table and before it commits.
 
-python -m tests.support.killed_job BOOTSTRAP TOPIC FOLDER BATCH
+python -m tests.support.killed_job BOOTSTRAP TOPIC FOLDER BATCH [records]
 """
 
 import os
@@ -12,21 +12,23 @@ from pyspark.sql import DataFrame
 
 from cutover.engine import spark
 from cutover.settings import Settings
-from tests.support.jobs import count_windows, merge_into, read_topic, run_job
+from tests.support.jobs import append_to, clean_records, count_windows, merge_into, read_topic, run_job
 
 
-def main(bootstrap: str, topic: str, folder: str, last_batch: str) -> None:
+def main(bootstrap: str, topic: str, folder: str, last_batch: str, shape: str = "windows") -> None:
     """Run the job until the batch is written, then end the process as a crash does."""
     settings, place = Settings(home=Path(folder) / "home", kafka={"bootstrap_servers": bootstrap}), Path(folder)
     session = spark.session(settings, app="killed-job")
-    merge = merge_into(f"{place}/table")
+    table, records = f"{place}/table", read_topic(session, settings, topic, rows=20)
+    write = merge_into(table) if shape == "windows" else append_to(table)
 
-    def merge_and_die(rows: DataFrame, batch: int) -> None:
-        merge(rows, batch)
+    def write_and_die(rows: DataFrame, batch: int) -> None:
+        write(rows, batch)
         if batch == int(last_batch):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run_job(count_windows(read_topic(session, settings, topic, rows=20)), place, "update", merge_and_die)
+    query = count_windows(records) if shape == "windows" else clean_records(records)
+    run_job(query, place, "update", write_and_die)
 
 
 if __name__ == "__main__":

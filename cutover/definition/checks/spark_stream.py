@@ -12,6 +12,9 @@ from cutover.definition.windows.sliding import SlidingWindows
 _REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
 """Measures for which Spark's aggregate has one value, whatever the order of its rows."""
 
+MEASURES_OF_RECORDS = (Count, Max, Min, Sum)
+"""Measures that can be computed over a table with a row per record."""
+
 
 def check_spark_stream(pipeline: Pipeline) -> None:
     """Reject a definition with a `SparkStream` that `cutover follow` could not repeat exactly.
@@ -29,12 +32,20 @@ def check_spark_stream(pipeline: Pipeline) -> None:
     for field, path in (("stream.table", stream.table.path), ("stream.checkpoint", stream.checkpoint)):
         if not path.startswith("/") and "://" not in path:
             reject_field(field, "an absolute path or a URI", f"`{path}`", "the job may run in another folder")
-    for field, expected, actual, reason in _list_unrepeatable(pipeline):
+    for field, expected, actual, reason in (*_list_unrepeatable(pipeline), *_list_ungrouped(pipeline, stream)):
         reject_field(field, expected, actual, reason)
-    names = (WINDOW_START, *pipeline.key, *pipeline.measures)
+    names = _list_names(pipeline, stream)
     unknown_names = [name for name in stream.columns if name not in names]
     if unknown_names:
         reject_field("stream.columns", f"names of {', '.join(names)}", f"`{unknown_names[0]}`")
+
+
+def _list_names(pipeline: Pipeline, stream: SparkStream) -> tuple[str, ...]:
+    """List the names of the definition that the job's table has a column for."""
+    if not stream.row_per_record:
+        return (WINDOW_START, *pipeline.key, *pipeline.measures)
+    measures = (name for name, measure in pipeline.measures.items() if not isinstance(measure, Count))
+    return (pipeline.source.event_time, *pipeline.key, *measures)
 
 
 def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]]:
@@ -47,11 +58,10 @@ def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]
             allowed = ", ".join(kind.__name__ for kind in _REPEATED_MEASURES)
             reason = "Spark's aggregate is approximate, or depends on the order of its rows"
             yield f"measures.{name}", f"one of {allowed} with `stream`", type(measure).__name__, reason
-    watermark_reason = "deduplication before a grouping has a watermark of its own, which is not in the checkpoint"
     absent_parts = {
         "join": (pipeline.join is None, "the late rule of a join is not in its checkpoint"),
         "lookups": (not pipeline.lookups, "which version of a dimension the job joined is not in its checkpoint"),
-        "source.record_id": (pipeline.source.record_id is None, watermark_reason),
+        "source.id_horizon": (pipeline.source.id_horizon is None, "the job forgets ids by its watermark"),
         "trigger": (pipeline.trigger is None, "panes are those of Cutover's own path"),
         "changelog": (pipeline.changelog is None, "panes are those of Cutover's own path"),
     }
@@ -62,3 +72,20 @@ def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]
         yield "delivery", "exactly_once with `stream`", pipeline.delivery, "it is that of Cutover's own path"
     if pipeline.lateness != FOLLOWED_LATENESS:
         yield "lateness", "none with `stream`", "one", "the watermarks are read from the job's checkpoint"
+
+
+def _list_ungrouped(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what a table with a row per record cannot be compared with: field, expected and actual value, reason."""
+    if not stream.row_per_record:
+        return
+    if stream.output_mode == "complete":
+        reason = "Spark has this mode for groupings only"
+        yield "stream.output_mode", "append or update with `row_per_record`", stream.output_mode, reason
+    if pipeline.window.max_windows > 1:
+        reason = "a record belongs to one window then, as its row does"
+        yield "window", "Fixed(...) with `row_per_record`", repr(pipeline.window)[:80], reason
+    for name, measure in pipeline.measures.items():
+        if not isinstance(measure, MEASURES_OF_RECORDS):
+            allowed = ", ".join(kind.__name__ for kind in MEASURES_OF_RECORDS)
+            reason = "measures are computed over the rows of the job's table"
+            yield f"measures.{name}", f"one of {allowed} with `row_per_record`", type(measure).__name__, reason

@@ -3,6 +3,7 @@
 Two records are duplicates if they have the same id and the same event time; the same id at another event time is
 another record. The stream remembers ids by event minute and forgets whole minutes as the watermark passes, so that its
 state is bounded. A record of a forgotten minute is late: it is unknown whether a duplicate of it was already counted.
+Of a followed job, the same holds for Spark's `dropDuplicates`, which forgets single event times.
 
 Source:
     Akidau et al., MillWheel, VLDB 2013, section 5.1.2 (exactly-once by record ids, garbage collected by low watermark).
@@ -47,12 +48,15 @@ def compute_id_horizon(pipeline: Pipeline) -> int:
 
 
 def compute_oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
-    """Return the first event time whose ids are remembered at a watermark: a whole minute, in microseconds.
+    """Return the first event time whose ids are remembered at a watermark, in microseconds: a whole minute.
 
-    None if the definition has no ids, or if nothing has been forgotten yet. Any earlier record is late.
+    None if the definition has no ids, or if nothing has been forgotten yet. Any earlier record is late. A followed job
+    forgets ids, and drops records, up to its watermark itself, even if their window is open.
     """
     if pipeline.source.record_id is None or watermark is None:
         return None
+    if pipeline.stream is not None:
+        return watermark + 1
     return truncate_to_minute(watermark - compute_id_horizon(pipeline))
 
 

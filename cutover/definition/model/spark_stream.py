@@ -20,7 +20,10 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkStream:
-    """Structured Streaming query of a team, one row a window and key; `cutover follow` repeats its micro-batches."""
+    """Structured Streaming query of a team, whose micro-batches `cutover follow` repeats.
+
+    Its table has a row per window and key, or per record.
+    """
 
     table: Delta
     checkpoint: str  # `checkpointLocation` of the query: an absolute path, or a URI
@@ -29,9 +32,13 @@ class SparkStream:
     single_watermark: bool = False
     """Whether the job judges a batch by the batch's own watermark, as Spark before 3.4 does, and later versions with
     `spark.sql.streaming.statefulOperator.allowMultiple=false`; its checkpoint does not show it."""
+    row_per_record: bool = False
+    """Whether the query has no grouping, so that its table has a row per record: the measures are computed over its
+    rows, which belong to the windows of their event times."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Name in the definition (`window_start`, a column of the key, a measure) -> the table's column, `a.b` in a struct.
-    Others have the same name; without `window_start` the table's `window.start` counts."""
+    """Name in the definition -> the table's column, `a.b` in a struct. Names are those of the key, of the measures, and
+    `window_start`, without which the table's `window.start` counts; with `row_per_record` the event time instead, and
+    no `Count`, which counts rows. Columns that are left out have the same name."""
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, Mapping):  # the checks reject anything else, and name the field

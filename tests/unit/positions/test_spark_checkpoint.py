@@ -7,7 +7,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.positions.position import Position, PositionLevel, UnknownPosition, find_position
-from cutover.positions.spark_checkpoint import read_checkpoint
+from cutover.positions.spark_checkpoint import LateRule, read_checkpoint
 
 CONF: dict[str, str] = {}
 
@@ -127,3 +127,52 @@ def test_files_that_hold_no_text_are_named(tmp_path: Path) -> None:
 
     with pytest.raises(LakeError, match="offsets/0"):
         read_checkpoint(str(place))
+
+
+TIMED = {"spark.watermarkDelayMs": 600_000}
+GROUPED = ("stateStoreSave", [{"name": "window", "type": {"type": "struct", "fields": []}, "metadata": TIMED}])
+BY_EVENT_TIME = ("stateStoreSave", [{"name": "at", "type": "timestamp", "metadata": TIMED}])
+ONCE = ("dedupe", [{"name": "id", "type": "long"}, {"name": "at", "type": "timestamp", "metadata": TIMED}])
+ONCE_WITHIN = ("dedupeWithinWatermark", [{"name": "id", "type": "long"}])
+ONCE_WINDOW = ("dedupe", GROUPED[1])
+ONCE_EVER = ("dedupe", [{"name": "id", "type": "long"}])
+JOIN = ("symmetricHashJoin", [{"name": "id", "type": "long"}])
+
+UNKNOWN_TWICE = [LateRule.UNKNOWN, LateRule.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("operators", "rules"),  # the last operator of the query has the lowest number
+    [
+        ([GROUPED], [LateRule.WINDOW]),
+        ([BY_EVENT_TIME], [LateRule.ROW]),
+        ([ONCE], [LateRule.ROW]),
+        ([ONCE_WITHIN], [LateRule.ROW]),
+        ([ONCE_WINDOW], [LateRule.WINDOW]),
+        ([ONCE_EVER], [LateRule.UNKNOWN]),
+        ([JOIN], [LateRule.UNKNOWN]),
+        ([GROUPED, ONCE], [LateRule.WINDOW, LateRule.ROW]),
+        ([GROUPED, ONCE_WITHIN], [LateRule.WINDOW, LateRule.ROW]),
+        ([ONCE, GROUPED], UNKNOWN_TWICE),
+        ([GROUPED, ONCE_EVER], UNKNOWN_TWICE),
+        ([GROUPED, ONCE_WINDOW], UNKNOWN_TWICE),
+        ([GROUPED, GROUPED], UNKNOWN_TWICE),
+        ([GROUPED, BY_EVENT_TIME], UNKNOWN_TWICE),
+        ([GROUPED, JOIN], UNKNOWN_TWICE),
+        ([GROUPED, ONCE, ONCE], [*UNKNOWN_TWICE, LateRule.UNKNOWN]),
+    ],
+)
+def test_a_grouping_behind_a_deduplication_judges_by_the_same_watermark(
+    tmp_path: Path, operators: list[tuple[str, list[dict[str, object]]]], rules: list[LateRule]
+) -> None:
+    write(tmp_path)
+    for number, (name, fields) in enumerate(operators):
+        metadata = tmp_path / "state" / f"{number}" / "_metadata" / "metadata"
+        schema = tmp_path / "state" / f"{number}" / "0" / "_metadata" / "schema"
+        for file in (metadata, schema):
+            file.parent.mkdir(parents=True)
+        metadata.write_text("v1\n" + json.dumps({"operatorInfo": {"operatorId": number, "operatorName": name}}))
+        key, value = ({"type": "struct", "fields": columns} for columns in (fields, []))
+        schema.write_text("v2" + json.dumps(key, separators=(",", ":")) + json.dumps(value, separators=(",", ":")))
+
+    assert [operator.late_rule for operator in read_checkpoint(str(tmp_path)).operators] == rules

@@ -7,6 +7,7 @@ import pytest
 
 from cutover.definition import (
     ApproxDistinct,
+    Avg,
     Count,
     Daily,
     Delta,
@@ -27,6 +28,7 @@ from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.errors import DefinitionError
 
 STREAM_FIELDS: dict[str, Any] = {
@@ -35,6 +37,7 @@ STREAM_FIELDS: dict[str, Any] = {
     "output_mode": "update",
 }
 STREAM = SparkStream(**STREAM_FIELDS)
+OF_RECORDS = SparkStream(**STREAM_FIELDS, row_per_record=True)
 FOLLOWED = Pipeline(
     name="payments",
     source=Topic(name="payments", schema="id bigint NOT NULL, shop string, at timestamp", event_time="at"),
@@ -51,6 +54,22 @@ def test_a_job_with_fixed_or_sliding_windows_is_accepted_and_recorded() -> None:
         check_definition(pipeline)
         assert decode_definition(encode_definition(pipeline)) == pipeline
         assert pipeline.lateness == FOLLOWED_LATENESS
+
+
+def test_a_job_with_a_row_per_record_or_with_ids_is_accepted_and_recorded() -> None:
+    with_ids = replace(FOLLOWED, source=replace(FOLLOWED.source, record_id="id"))
+    named = replace(OF_RECORDS, columns={"at": "paid_at", "ids": "id"})
+    for pipeline in (with_ids, replace(FOLLOWED, stream=OF_RECORDS), replace(with_ids, stream=named)):
+        check_definition(pipeline)
+        assert decode_definition(encode_definition(pipeline)) == pipeline
+
+
+def test_a_followed_job_forgets_ids_up_to_its_watermark() -> None:
+    with_ids = replace(FOLLOWED, source=replace(FOLLOWED.source, record_id="id"))
+
+    assert compute_oldest_remembered(with_ids, 90_000_000) == 90_000_001
+    assert compute_oldest_remembered(with_ids, None) is None
+    assert compute_oldest_remembered(FOLLOWED, 90_000_000) is None
 
 
 def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
@@ -73,7 +92,7 @@ def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
         ({"measures": {"ids": First("id")}}, "measures.ids: expected one of"),
         ({"join": SelfJoin(on=("id",), left="id > 0", right="id > 1")}, "join"),
         ({"lookups": {"shops": Lookup(table="shops", on={"shop": "shop"}, columns={"city": "string"})}}, "lookups"),
-        ({"source": replace(FOLLOWED.source, record_id="id")}, "source.record_id: expected none"),
+        ({"source": replace(FOLLOWED.source, record_id="id", id_horizon="1 day")}, "source.id_horizon: expected none"),
         ({"delivery": "at_least_once"}, "delivery: expected exactly_once"),
         ({"lateness": Lateness(out_of_orderness="1 minute")}, "lateness: expected none"),
         (
@@ -90,6 +109,19 @@ def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
             "stream.output_mode: expected append, complete or update",
         ),
         ({"stream": "/data/table"}, "stream: expected SparkStream"),
+        (
+            {"stream": SparkStream(**{**STREAM_FIELDS, "output_mode": "complete"}, row_per_record=True)},
+            "stream.output_mode: expected append or update with row_per_record",
+        ),
+        (
+            {"window": Sliding(size="1 hour", every="20 minutes"), "stream": OF_RECORDS},
+            "window: expected Fixed(...) with row_per_record",
+        ),
+        ({"measures": {"ids": Avg("id")}, "stream": OF_RECORDS}, "measures.ids: expected one of Count, Max, Min, Sum"),
+        (
+            {"stream": replace(OF_RECORDS, columns={"window_start": "hour"})},
+            "stream.columns: expected names of at, shop, ids",
+        ),
     ],
 )
 def test_what_a_checkpoint_does_not_determine_is_rejected(changes: dict[str, Any], message: str) -> None:

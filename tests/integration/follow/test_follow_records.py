@@ -1,0 +1,314 @@
+"""Jobs with a row per record, and jobs that deduplicate: what they dropped, and whether they do what they should."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
+
+from cutover.batch.recompute import recompute_windows
+from cutover.definition import Count, Delta, Fixed, Max, Pipeline, SparkStream, Sum, Topic
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.spark_stream import OutputMode
+from cutover.errors import DefinitionError
+from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile.attribution.explain import explain_cell
+from cutover.reconcile.result.finding import Finding, Verdict
+from cutover.reconcile.run import run_reconciliation
+from cutover.settings import Settings
+from cutover.streaming.driver import run_driver
+from tests.integration.follow.test_follow import remove_batches
+from tests.integration.streaming.rig import Event, epoch_log, fast, make_topic, send
+from tests.support.jobs import (
+    Write,
+    append_to,
+    clean_records,
+    count_windows,
+    deduplicate,
+    merge_into,
+    merge_records,
+    read_topic,
+    run_job,
+)
+
+EVENTS = [
+    Event(id=number, minute=6.0 * number - (260 if number % 9 == 8 else 0), key="ab"[number % 2], partition=number % 2)
+    for number in range(60)
+]
+REPEATED = [EVENTS[number] for number in (0, 10, 20, 30, 40, 55)]
+"""Events that are sent again with the next ones: within a batch, and several batches later."""
+
+OPEN = Event(id=60, minute=95)
+"""Event before the watermark, although its window is open."""
+
+SENT = [*EVENTS[:21], *REPEATED[:2], *EVENTS[21:45], *REPEATED[2:5], OPEN, *EVENTS[45:], REPEATED[5]]
+
+LATE = {44, 53, 60}
+"""Ids of the events whose own time was at or before the watermark of the batch before theirs."""
+
+COLUMNS: dict[str, Measure] = {name: Max(name) for name in ("shop", "is_gift", "score", "amount", "day")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rig:
+    """A topic with records, some of them twice, and the folder of a job that reads it."""
+
+    spark: SparkSession
+    settings: Settings
+    topic: str
+    place: Path
+
+    def records(self) -> Pipeline:
+        """Return the definition of a row per record."""
+        source = Topic(
+            name=self.topic,
+            schema="id bigint NOT NULL, k string, at timestamp",
+            event_time="at",
+            time_format="millis",
+            parse="from_json",
+        )
+        return Pipeline(
+            name="clicks",
+            source=source,
+            where="id <> 7",
+            derive={
+                "shop": "coalesce(k, 'none')",
+                "is_gift": "id % 3 = 0",
+                "score": "CAST(id AS double) / 7e0",
+                "amount": "CAST(id AS decimal(18,0)) * 1.25",
+                "day": "CAST(at AS date)",
+            },
+            key=("id",),
+            window=Fixed(hours=1),
+            measures={"copies": Count(), **COLUMNS},
+            stream=self.stream(row_per_record=True),
+        )
+
+    def windows(self, mode: OutputMode) -> Pipeline:
+        """Return the definition of windows over records that count once."""
+        base = self.records()
+        return replace(
+            base,
+            source=replace(base.source, record_id="id"),
+            where=None,
+            derive={},
+            key=("k",),
+            measures={"n": Count(), "ids": Sum("id"), "newest": Max("id")},
+            stream=self.stream(output_mode=mode),
+        )
+
+    def stream(self, **fields: Any) -> SparkStream:
+        """Return the job in the rig's folder."""
+        defaults = {"output_mode": "append"} | fields
+        return SparkStream(table=Delta(f"{self.place}/table"), checkpoint=f"{self.place}/checkpoint", **defaults)
+
+    def run(
+        self,
+        change: Callable[[DataFrame], DataFrame],
+        mode: OutputMode = "append",
+        write: Write | None = None,
+    ) -> list[Any]:
+        """Run a job over what the topic holds, and return the progress of its batches."""
+        return run_job(change(read_topic(self.spark, self.settings, self.topic, rows=20)), self.place, mode, write)
+
+
+def compare(lake: PipelineLake) -> Finding:
+    """Follow the job to its newest batch, recompute, and compare."""
+    assert run_driver(lake, until="drain") == 0
+    recompute_windows(lake)
+    return run_reconciliation(lake).finding
+
+
+def list_late(finding: Finding) -> set[tuple[int, int]]:
+    return {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
+
+
+@pytest.fixture
+def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path: Path) -> Rig:
+    settings = fast(kafka_settings)
+    make_topic(settings, topic_name, partitions=2)
+    send(settings, topic_name, SENT)
+    return Rig(spark=spark, settings=settings, topic=topic_name, place=tmp_path / "job")
+
+
+def by_ids(pipeline: Pipeline) -> Pipeline:
+    """Return a definition in which a record that was sent twice counts once."""
+    return replace(pipeline, source=replace(pipeline.source, record_id="id"))
+
+
+@pytest.mark.quick("append")
+@pytest.mark.parametrize("kind", ["append", "foreachBatch append"])
+def test_a_row_per_record_is_reproduced_in_every_column(rig: Rig, kind: str) -> None:
+    rig.run(clean_records, write=None if kind == "append" else append_to(f"{rig.place}/table"))
+    finding = compare(PipelineLake(rig.settings, rig.records()))
+
+    (job,) = finding.jobs
+    assert (job.rows, job.different, job.cells) == (51, 0, ())
+    assert finding.verdict is Verdict.CONSISTENT
+
+
+def test_a_row_per_record_that_is_merged_by_its_id_counts_a_repeated_record_once(rig: Rig) -> None:
+    rig.run(clean_records, "update", merge_records(f"{rig.place}/table"))
+    finding = compare(PipelineLake(rig.settings, by_ids(rig.records())))
+
+    (job,) = finding.jobs
+    assert (job.rows, job.different, job.cells) == (51, 0, ())
+    assert finding.verdict is Verdict.CONSISTENT
+
+
+def test_repeated_records_are_named_where_the_job_keeps_another_number_of_them(rig: Rig) -> None:
+    rig.run(clean_records)
+    finding = compare(PipelineLake(rig.settings, by_ids(rig.records())))
+
+    assert finding.verdict is Verdict.DIVERGED
+    (job,) = finding.jobs
+    assert [(cell.key, cell.measure, cell.job, cell.expected) for cell in job.cells] == [
+        ({"id": event.id}, "copies", 2, 1) for event in REPEATED[:5]
+    ]
+
+
+def test_a_row_that_a_job_cleans_otherwise_is_named_with_its_column(rig: Rig) -> None:
+    changed = "CASE WHEN id = 12 THEN amount + 0.01BD ELSE amount END"
+    rig.run(lambda rows: clean_records(rows).where("id <> 3").withColumn("amount", F.expr(changed)))
+    finding = compare(PipelineLake(rig.settings, rig.records()))
+
+    assert finding.verdict is Verdict.DIVERGED
+    (job,) = finding.jobs
+    assert job.different == 2
+    cells = {(cell.key["id"], cell.measure, cell.kind, str(cell.job)) for cell in job.cells}
+    assert (12, "amount", "changed", "15.01") in cells
+    assert {kind for key, _, kind, _ in cells if key == 3} == {"missing"}
+
+
+def test_a_batch_that_was_appended_twice_is_named(rig: Rig) -> None:
+    bootstrap = str(rig.settings.kafka.bootstrap_servers)
+    command = [sys.executable, "-m", "tests.support.killed_job", bootstrap, rig.topic, str(rig.place), "1", "records"]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
+    rig.run(clean_records, "update", append_to(f"{rig.place}/table"))
+    finding = compare(PipelineLake(rig.settings, rig.records()))
+
+    assert finding.verdict is Verdict.DIVERGED
+    (job,) = finding.jobs
+    assert {cell.measure for cell in job.cells} == {"copies"}
+    assert 0 < job.different <= 20
+
+
+@pytest.mark.quick("dropDuplicates")
+@pytest.mark.parametrize("kind", ["dropDuplicates", "dropDuplicatesWithinWatermark"])
+def test_dropped_duplicates_and_late_records_of_a_row_per_record(rig: Rig, kind: str) -> None:
+    def transform(records: DataFrame) -> DataFrame:
+        return deduplicate(clean_records(records), within="Within" in kind)
+
+    progress = rig.run(transform)
+    lake = PipelineLake(rig.settings, by_ids(rig.records()))
+    finding = compare(lake)
+
+    assert_counts(lake, progress)
+    (job,) = finding.jobs
+    assert (job.rows > 40, job.different, job.cells) == (True, 0, ())
+    assert finding.verdict is Verdict.EXPLAINED
+    assert {find_id(sample) for sample in list_late(finding)} == LATE
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_windows_behind_a_deduplication(rig: Rig, mode: OutputMode, within: bool) -> None:
+    def transform(records: DataFrame) -> DataFrame:
+        return count_windows(deduplicate(records, within=within), delay=None)
+
+    write = merge_into(f"{rig.place}/table") if mode == "update" else None
+    progress = rig.run(transform, mode, write)
+    lake = PipelineLake(rig.settings, rig.windows(mode))
+    finding = compare(lake)
+
+    assert_counts(lake, progress)
+    (job,) = finding.jobs
+    assert (job.rows > 8, job.different, job.cells) == (True, 0, ())
+    assert finding.verdict is Verdict.EXPLAINED
+    assert {find_id(sample) for sample in list_late(finding)} == LATE
+
+
+def test_explain_names_the_watermark_of_a_late_record_and_what_was_only_repeated(rig: Rig) -> None:
+    rig.run(lambda records: count_windows(deduplicate(records), delay=None))
+    lake = PipelineLake(rig.settings, rig.windows("append"))
+    compare(lake)
+    one_pm = datetime(2026, 3, 1, 13, tzinfo=UTC)
+    rows = {find_id((row.partition, row.offset)): row for row in explain_cell(lake, one_pm, ["a"]).rows}
+
+    assert {number: row.class_ for number, row in rows.items()} == {10: "duplicate", 60: "late"}
+    assert rows[60].event_time == "2026-03-01T13:35:00+00:00"
+    assert rows[60].watermark == "2026-03-01T13:38:00+00:00"
+
+
+def test_ids_are_remembered_across_runs_of_job_and_follower(rig: Rig) -> None:
+    def transform(records: DataFrame) -> DataFrame:
+        return count_windows(deduplicate(records, "3 hours"), delay=None)
+
+    lake = PipelineLake(rig.settings, rig.windows("append"))
+    progress = rig.run(transform)
+    assert run_driver(lake, until="drain") == 0
+    send(rig.settings, rig.topic, [*EVENTS[30:60:3], Event(id=100, minute=800), Event(id=101, minute=800, partition=1)])
+    progress += rig.run(transform)
+    finding = compare(lake)
+
+    assert_counts(lake, progress)
+    assert sum(record.counts["duplicate"] for record in epoch_log(lake).records()) > len(REPEATED)
+    (job,) = finding.jobs
+    assert (job.different, finding.verdict) == (0, Verdict.CONSISTENT)
+
+
+def test_what_a_job_has_forgotten_before_the_first_batch_that_is_kept(rig: Rig) -> None:
+    rig.run(lambda records: deduplicate(clean_records(records)))
+    remove_batches(rig.place, before=1)
+    lake = PipelineLake(rig.settings, by_ids(rig.records()))
+    finding = compare(lake)
+
+    assert epoch_log(lake).records()[0].job_batch == 2
+    assert finding.windows.incomplete_because["unread"] > 0
+    (job,) = finding.jobs
+    assert (job.rows > 0, job.different, job.cells) == (True, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("transform", "changes", "message"),
+    [
+        (deduplicate, {}, "expected a job without a grouping, its checkpoint has dedupe by id, at (row)"),
+        (clean_records, {"row_per_record": False}, "expected a job with one grouping, its checkpoint has no state"),
+    ],
+)
+def test_a_job_of_another_shape_is_rejected(
+    rig: Rig, transform: Callable[[DataFrame], DataFrame], changes: dict[str, Any], message: str
+) -> None:
+    rig.run(transform)
+    pipeline = replace(rig.records(), stream=rig.stream(**{"row_per_record": True, **changes}))
+
+    with pytest.raises(DefinitionError) as rejected:
+        run_driver(PipelineLake(rig.settings, pipeline), until="drain")
+    assert message in str(rejected.value)
+
+
+def assert_counts(lake: PipelineLake, progress: Sequence[Mapping[str, Any]]) -> None:
+    """Check that each epoch counts what Spark has counted for its batch."""
+    dropped = {}
+    for batch in progress:
+        operator = batch["stateOperators"][-1]  # the deduplication comes first, and has the highest number
+        duplicates = int(operator["customMetrics"]["numDroppedDuplicateRows"])
+        dropped[batch["batchId"]] = (duplicates, int(operator["numRowsDroppedByWatermark"]))
+    records = [record for record in epoch_log(lake).records() if not record.tick]
+    counted = {record.job_batch: (record.counts["duplicate"], record.counts["late"]) for record in records}
+    assert counted == {number: counts for number, counts in dropped.items() if number in counted}
+    assert set(dropped.values()) - {(0, 0)}
+
+
+def find_id(position: tuple[int, int]) -> int:
+    """Return the id of the event at a position."""
+    partition, offset = position
+    return [event.id for event in SENT if event.partition == partition][offset]
