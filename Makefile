@@ -14,6 +14,8 @@ SECONDS ?= 1800
 EPOCHS ?= 10000
 FLIPS ?= 200
 LINES ?= 25
+# Many containers set it, and then each process compiles all that it imports, and each worker rewrites all tests again.
+unexport PYTHONDONTWRITEBYTECODE
 SEED ?= $(shell date +%s)
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
@@ -69,7 +71,8 @@ report-size: setup ## measure the largest possible report; writes into docs/repo
 report-pictures: setup ## take the screenshots of reports again, for the docs and for comparisons in tests
 	@.venv/bin/python -m tests.support.pages.pictures
 
-test-nightly: setup ## test-property with 200 logs and 60 runs of driver actions, generated with SEED=... (about an hour)
+test-nightly: setup ## every property with many examples, generated with SEED=...: 200 logs, 60 runs of driver actions (about an hour)
+	$(PYTEST) -m hypothesis tests/unit --hypothesis-profile=nightly --hypothesis-seed=$(SEED)
 	CUTOVER_TEST_COMPILED=1 $(PYTEST) -m '' tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
 alert-rules: setup ## generate infra/alerts/, the tables of alerts in docs/ and the heads of runbooks from the list of alerts

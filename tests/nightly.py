@@ -68,7 +68,11 @@ TARGETS = (
         shows="3 to 6 faults at once, then every check",
         variables={"SECONDS": "600"},
     ),
-    Target(name="test-nightly", shows="reference, batch and stream agree on 200 drawn logs; 60 runs of driver actions"),
+    Target(
+        name="test-nightly",
+        shows="reference, batch and stream agree on 200 drawn logs; 60 runs of driver actions; "
+        "every property with 100 examples",
+    ),
     Target(
         name="soak",
         shows="1,000 epochs of the real driver: nothing grows (the long form: [soak](soak.md))",

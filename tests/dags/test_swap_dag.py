@@ -1,5 +1,7 @@
 """The swap DAG: what a person approves, made once and as approved; only changed definitions have one."""
 
+import shutil
+import uuid
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify import record
-from cutover.settings import Settings
+from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from cutover.streaming.replacement import approval
 from cutover.streaming.replacement import swap as swapping
@@ -26,6 +28,7 @@ from tests.dags import test_dag_rules as rules
 from tests.dags.conftest import DAGS
 from tests.integration.streaming import rig
 from tests.integration.streaming.versions.test_swap import DEFINITIONS, DROPS, EVENTS
+from tests.support.suite.quick_spark import QUICK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,25 +39,37 @@ if TYPE_CHECKING:
 ADA: dict[str, Any] = {"responded_by_user": {"name": "ada"}, "params_input": {"why": "dropped clicks are paid for"}}
 
 
-@pytest.fixture
-def at_work(
-    kafka_settings: Settings, spark: "SparkSession", topic_name: str, monkeypatch: pytest.MonkeyPatch
-) -> Settings:
-    """A definition with a serving table, and a changed one that has read as much."""
+@pytest.fixture(scope="module")
+def filled(kafka_bootstrap: str, spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A definition with a serving table, and a changed one that has read as much: tests get copies of the home."""
     assert spark is not None
-    settings = rig.fast(kafka_settings, fold_every=1_000)
-    rig.make_topic(settings, topic_name, partitions=2)
-    rig.for_commands(monkeypatch, settings, topic_name)
-    folder = settings.home / "definitions"
-    (folder / "clicks.py").write_text(DEFINITIONS.format(topic=topic_name), encoding="utf-8")
-    installation = settings.model_copy(update={"pipelines": folder})
-    old = catalogue.get(installation, "clicks")
-    rig.send(installation, topic_name, EVENTS)
-    lake = PipelineLake(installation, old)
-    driver.run_driver(lake, until="drain")
-    replay_definition(installation, catalogue.get(installation, "clicks_2"), old, SystemClock())
-    serving_table.publish(lake)
+    topic = f"swap-dag-{uuid.uuid4().hex[:8]}"
+    home = tmp_path_factory.mktemp("filled")
+    kafka = KafkaSettings(bootstrap_servers=kafka_bootstrap)
+    settings = rig.fast(Settings(home=home, spark=QUICK, kafka=kafka), fold_every=1_000)
+    rig.make_topic(settings, topic, partitions=2)
+    with pytest.MonkeyPatch.context() as patch:
+        rig.for_commands(patch, settings, topic)
+        (home / "definitions" / "clicks.py").write_text(DEFINITIONS.format(topic=topic), encoding="utf-8")
+        installation = settings.model_copy(update={"pipelines": home / "definitions"})
+        old = catalogue.get(installation, "clicks")
+        rig.send(installation, topic, EVENTS)
+        lake = PipelineLake(installation, old)
+        driver.run_driver(lake, until="drain")
+        replay_definition(installation, catalogue.get(installation, "clicks_2"), old, SystemClock())
+        serving_table.publish(lake)
     return installation
+
+
+@pytest.fixture
+def at_work(filled: Settings, tmp_path: "Path", monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A home of this test's own with both definitions."""
+    home = tmp_path / "home"
+    shutil.copytree(filled.home, home)
+    monkeypatch.setenv("CUTOVER_HOME", str(home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(home / "definitions"))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(filled.kafka.bootstrap_servers))
+    return filled.model_copy(update={"home": home, "pipelines": home / "definitions"})
 
 
 def count_served(settings: Settings) -> int:

@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.changes import ROOT, Mutation, apply_mutation
+from tests.support.suite.depth import THOROUGH
 
 ALL = tuple(f"tests/{kind}" for kind in ("unit", "spec", "property", "dags", "faults", "e2e", "integration"))
 """What `make test` runs."""
+
+PROFILE = (f"--hypothesis-profile={THOROUGH}",)
+"""Options of each run: as many examples as at night."""
 
 TRIES = 2
 """Times that a kind of tests runs where what failed in it passes alone."""
@@ -89,8 +93,9 @@ def passes(copy: Path, test: str) -> bool:
 
 def run_tests(copy: Path, *words: str, env: Mapping[str, str] = os.environ) -> subprocess.CompletedProcess[str]:
     """Run tests in a copy of the repository."""
-    command = [sys.executable, "-m", "pytest", "--timeout=300", "-p", "no:cacheprovider", *words]
-    environment = {**env, "PYTHONPATH": str(copy)}  # what a test starts runs the broken code too
+    command = [sys.executable, "-m", "pytest", "--timeout=300", "-p", "no:cacheprovider", *PROFILE, *words]
+    # What a test starts runs the broken code too, and never the code as compiled before a line of it was changed.
+    environment = {**env, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

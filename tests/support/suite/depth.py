@@ -4,22 +4,31 @@ from hypothesis import HealthCheck, Phase, settings
 
 NIGHTLY = "nightly"
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+EXAMPLES, MANY_EXAMPLES = 30, 100
+"""Examples of a property that names no number: with every change, and at night or in mutated copies."""
+
+THOROUGH = "thorough"
+"""Profile of `make mutations`: the same examples each time, as many as at night."""
+
 LONGEST = 100
 """Steps of a state machine at night; `few` says how many there are with every change."""
 
 
 def register() -> None:
     """Register the profiles. Without a name the examples are the same each time; at night `SEED` draws new ones."""
-    settings.register_profile(
-        "default",
-        derandomize=True,
-        deadline=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=[HealthCheck.too_slow],  # how slowly values are drawn is a fact about the machine
-        print_blob=True,
-    )
+    for name, examples in (("default", EXAMPLES), (THOROUGH, MANY_EXAMPLES)):
+        settings.register_profile(
+            name,
+            max_examples=examples,
+            derandomize=True,
+            deadline=None,
+            phases=(Phase.explicit, Phase.generate),
+            suppress_health_check=[HealthCheck.too_slow],  # how slowly values are drawn is a fact about the machine
+            print_blob=True,
+        )
     settings.register_profile(
         NIGHTLY,
+        max_examples=MANY_EXAMPLES,
         derandomize=False,
         database=None,  # the seed alone says what is drawn
         deadline=None,

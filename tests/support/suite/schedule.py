@@ -1,8 +1,8 @@
 """Distribution of tests among the workers of `make test`: units that stay together, the longest first.
 
-A unit is a file, since a fixture of a module is created once for its tests; in the files named here each test is one. A
-run writes the time of each unit to `build/durations.json`; `tests/durations.json` is a copy of such a file, by which
-the next runs are ordered. It need not be new: a unit that is not there comes last.
+A unit is a file, since a fixture of a module is created once for its tests; in the files of `APART` each test is one,
+and a folder of `TOGETHER` is one. A run writes the time of each unit to `build/durations.json`; `tests/durations.json`
+is a copy of such a file, by which the next runs are ordered. It need not be new: a unit that is not there comes last.
 """
 
 import json
@@ -26,6 +26,9 @@ APART = frozenset(
 )
 """Files whose tests share nothing that is dear to make, and which would be a unit of minutes."""
 
+TOGETHER = ("tests/unit/house/",)
+"""Folders whose files share what is costly: the sources of the repository, parsed."""
+
 _MEMORY = 4 << 30  # bytes of a worker with its Spark
 _WAITING = 1  # workers beyond the cores: much of a test waits for a trigger, a lease, a server
 
@@ -33,7 +36,8 @@ _WAITING = 1  # workers beyond the cores: much of a test waits for a trigger, a 
 def unit_of(test: str) -> str:
     """Return the unit of a test by its id."""
     file = test.partition("::")[0]
-    return test if file in APART else file
+    folder = next((folder for folder in TOGETHER if file.startswith(folder)), None)
+    return folder or (test if file in APART else file)
 
 
 def workers() -> int:

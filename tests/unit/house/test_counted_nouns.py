@@ -12,6 +12,7 @@ from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.finding import Events, Rows, Windows
 from tests.support.history.reconciliations import flights
+from tests.support.suite.sources import parse_source
 
 ROOMS = ("reconcile", "streaming", "batch", "cutover", "dags", "infra")
 NOUN = (
@@ -27,7 +28,7 @@ ONE_OF_MANY = re.compile(rf"(?<![\d,.\N{{MINUS SIGN}}/-])1 (?:[a-z]+ ){{0,2}}?(?
 
 def _list_places(path: Path) -> Iterator[str]:
     """Yield each count, formatted with `,`, that a plural follows; a constant is never one."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse_source(path.resolve())):
         if not isinstance(node, ast.JoinedStr):
             continue
         for value, following in zip(node.values, node.values[1:], strict=False):

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.suite.sources import parse_source
+
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra", "samples", "dags")
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
@@ -34,7 +36,7 @@ def own_words(node: ast.FunctionDef | ast.AsyncFunctionDef, sentence: str) -> se
 def sentences() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
     """Yield each public function of the product whose docstring is one sentence that begins with "Return"."""
     for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse_source(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
                 text = ast.get_docstring(node) or ""
                 if re.match(r"Returns? ", text) and "\n\n" not in text:

@@ -1,5 +1,6 @@
 """Mutations drawn by the mutation tool, and the tests it runs for each."""
 
+import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -41,12 +42,13 @@ def test_each_mutation_changes_one_place_of_one_line() -> None:
     assert mutated_lines == {(4, "LIMIT = 1  # not 1 < 2"), (10, "end < LIMIT")}
 
 
-def test_a_seed_determines_distinct_lines() -> None:
-    mutations = draw(seed=7, count=40)
+def test_a_seed_determines_distinct_lines(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "reconcile" / "verdict", tmp_path / "reconcile" / "verdict")
+    mutations = draw(seed=7, count=40, root=tmp_path)
 
-    assert mutations == draw(seed=7, count=40)
+    assert mutations == draw(seed=7, count=40, root=tmp_path)
     assert len({(mutation.file, mutation.line) for mutation in mutations}) == 40
-    assert mutations != draw(seed=8, count=40)
+    assert mutations != draw(seed=8, count=40, root=tmp_path)
 
 
 def test_unit_tests_that_import_the_module_run_first() -> None:

@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cutover.cli.app import GROUP, build_app
+from tests.support.suite.sources import parse_source
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("cutover", "batch", "streaming", "reconcile", "infra", "dags", "samples", "pipelines")
@@ -39,6 +40,7 @@ def room_of(name: str) -> Any:
     return typer.main.get_command(build_app(name))
 
 
+@cache
 def refusal(line: str, *, mention: bool = False) -> str | None:
     """Find the reason why a command line is invalid; None if it is valid.
 
@@ -93,7 +95,7 @@ def list_texts(file: Path) -> Iterator[tuple[str, bool]]:
     if file.suffix != ".py":
         yield file.read_text(encoding="utf-8"), file.suffix == ".md"
         return
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parse_source(file)
     nested = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -3,9 +3,12 @@
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.suite.sources import parse_source
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra")
@@ -53,7 +56,7 @@ def test_a_function_has_at_most_40_lines_without_its_docstring() -> None:
     lengths = {
         f"{file}:{node.name}": _count_lines(node)
         for file in FILES
-        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        for node in ast.walk(parse_source(ROOT / file))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 
@@ -80,6 +83,12 @@ def test_no_file_name_occurs_in_more_than_three_rooms() -> None:
     assert {name: room for name, room in rooms.items() if len(room) > MOST_ROOMS} == {}
 
 
+@cache
+def list_module_names() -> frozenset[str]:
+    folders = (*PACKAGES, "dags", "samples", "pipelines", "tests", "benchmarks")
+    return frozenset(file.name for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_named_in_a_page_exists(page: Path) -> None:
     named_files = set(NAMED.findall(page.read_text(encoding="utf-8")))
@@ -90,16 +99,14 @@ def test_every_file_named_in_a_page_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_module_named_without_its_path_exists(page: Path) -> None:
     named_modules = set(BARE.findall(page.read_text(encoding="utf-8"))) - OF_THE_READER
-    folders = (*PACKAGES, "dags", "samples", "pipelines", "tests", "benchmarks")
-    modules = {file.name for folder in folders for file in (ROOT / folder).rglob("*.py")}
 
-    assert named_modules - modules == set()
+    assert named_modules - list_module_names() == set()
 
 
 def test_modules_named_by_their_package_exist() -> None:
     unknown = []
     for package in (file for folder in (*PACKAGES, "dags") for file in sorted((ROOT / folder).rglob("__init__.py"))):
-        docstring = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+        docstring = ast.get_docstring(parse_source(package)) or ""
         modules = {path.stem for path in package.parent.iterdir()}
         unknown += [f"{package}: {name}" for name in MODULE.findall(docstring) if name not in modules]
 

@@ -41,7 +41,8 @@ def test_units_come_longest_first_and_the_order_within_them_stays() -> None:
 def test_files_that_are_split_exist(file: str) -> None:
     assert (schedule.ROOT / file).is_file()
     assert schedule.unit_of(f"{file}::test[a::b]") == f"{file}::test[a::b]"
-    assert schedule.unit_of("tests/unit/house/test_schedule.py::test[a::b]") == "tests/unit/house/test_schedule.py"
+    assert schedule.unit_of("tests/unit/test_cli.py::test[a::b]") == "tests/unit/test_cli.py"
+    assert schedule.unit_of("tests/unit/house/test_schedule.py::test[a::b]") == "tests/unit/house/"
 
 
 def test_durations_of_units_are_written_longest_first() -> None:

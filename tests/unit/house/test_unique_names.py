@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.suite.sources import parse_source
+
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra", "dags", "samples")
 
@@ -35,11 +37,10 @@ def is_exempt(file: str, name: str) -> bool:
     return name == ENTRY_POINT or any(folder in folders and name in names for folders, names in INTERFACES)
 
 
-def list_places(sources: dict[str, str]) -> dict[str, list[str]]:
+def list_places(modules: dict[str, ast.Module]) -> dict[str, list[str]]:
     """List the files that define each public name of modules; exempt names are left out."""
     places = defaultdict(list)
-    for file, source in sources.items():
-        module = ast.parse(source)
+    for file, module in modules.items():
         commands = {*list_commands(module)} if "cli" in Path(file).with_suffix("").parts else set()
         for node in module.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -51,14 +52,16 @@ def list_places(sources: dict[str, str]) -> dict[str, list[str]]:
 
 def test_no_two_public_functions_or_classes_have_one_name() -> None:
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
-    sources = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+    modules = {str(file.relative_to(ROOT)): parse_source(file) for file in files}
 
     # Name what a function acts on (`load_ports`), or merge two functions that do the same.
-    assert {name: files for name, files in list_places(sources).items() if len(files) > 1} == {}
+    assert {name: files for name, files in list_places(modules).items() if len(files) > 1} == {}
 
 
 def test_a_shared_name_is_noticed_and_a_command_is_not() -> None:
     command = 'COMMANDS = {"load-all": load_all}\ndef load_all(): ...'
     sources = {"cutover/a.py": "def load_all(): ...", "batch/b.py": "class load_all: ...", "batch/cli.py": command}
 
-    assert list_places(sources) == {"load_all": ["cutover/a.py", "batch/b.py"]}
+    assert list_places({file: ast.parse(source) for file, source in sources.items()}) == {
+        "load_all": ["cutover/a.py", "batch/b.py"]
+    }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -155,10 +156,16 @@ def test_a_source_that_appends_in_bursts_is_no_replay(epochs_of_burst: int, burs
     assert measure_read_speed(epochs).is_replay is False
 
 
+@cache
+def list_live_epochs() -> Sequence[EpochRecord]:
+    """Return the epochs of a day and a night, each read as it came."""
+    return [read(n, (30 * n, 30 * n + 30), at=30 * n + 30, records=30, seconds=3) for n in range(2_880)]
+
+
 @given(st.integers(1, 20), st.sampled_from([1, 20]))
 def test_records_that_wait_while_a_driver_hangs_are_replayed(hours: int, epochs_afterwards: int) -> None:
     """The driver is live for a day and a night, hangs, and continues in the same run."""
-    live = [read(n, (30 * n, 30 * n + 30), at=30 * n + 30, records=30, seconds=3) for n in range(2_880)]
+    live = list_live_epochs()
     width = hours * 3_600 / epochs_afterwards
     hung = [
         read(
