@@ -13,8 +13,8 @@ from cutover import files
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import is_numeric
 from cutover.definition.loading.key_text import parse_key
-from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.policy import AcceptanceRule, AcceptanceRules
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 

@@ -10,7 +10,7 @@ from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.integrity import same_log
 from cutover.streaming.microbatch.engine import MicrobatchEngine
-from cutover.streaming.process import backpressure
+from cutover.streaming.process import driver_metrics
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.health import find_cause
 from cutover.streaming.source import query, start_offsets
@@ -93,12 +93,12 @@ def _await_failure(context: DriverContext, stream: MicrobatchEngine, running: "S
 
 def _watch(context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> None:
     context.beat.update(state="RUNNING")
-    pace: backpressure.Pace = "RUNNING"
+    pace: driver_metrics.Pace = "RUNNING"
     while stream.failure is None and not (context.stopping.is_set() or stream.drained):
         if not running.isActive:
             raise running.exception() or LakeError(f"Stream of {context.pipeline.name}: Spark ended the query.")
         _poll(context, stream)
-        pace = backpressure.next_pace(pace, lag=stream.lag, cap=context.pipeline.max_rows_per_epoch)
+        pace = driver_metrics.next_pace(pace, lag=stream.lag, cap=context.pipeline.max_rows_per_epoch)
         context.beat.update(state=pace, lag=stream.lag)
         context.metrics.note_look(pace, stream.continuity.high, stream.position)
         _poll_stop_file(context)

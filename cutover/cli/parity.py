@@ -11,7 +11,7 @@ from cutover.counts import count_noun
 from cutover.errors import DefinitionError
 from cutover.output.console import Output
 from cutover.parity.job import check_job
-from cutover.parity.plan import check_text
+from cutover.parity.plans.live import check_text
 from cutover.parity.rules import Construct, ParityFinding
 from cutover.parity.script import check_script
 

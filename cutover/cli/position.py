@@ -1,4 +1,7 @@
-"""`cutover position`: up to which offsets of its topics a table contains the records, by what its job has left."""
+"""`cutover position`: up to which offsets of its topics a table contains the records, by what its job has left.
+
+For a checkpoint, the output also describes the streaming query: operators, batches and versions.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,14 +11,14 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
-from cutover.cli.query_batches import encode_query, list_query_lines
 from cutover.clock import SystemClock
-from cutover.durations import parse_duration
+from cutover.counts import count_noun
+from cutover.durations import format_duration, parse_duration
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.output.console import Line, Output, show_spinner
-from cutover.positions import landed_copy, landed_gaps, landed_names, log_check, run_times
+from cutover.output.console import Line, Output, make_table, show_spinner
+from cutover.positions import landed_copy, landed_names, log_check, run_times
 from cutover.positions.contract import TOPIC_NAME
 from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.group_position import GroupRequest, find_group_position
@@ -28,13 +31,91 @@ from cutover.positions.position import (
     format_topic_offsets,
 )
 from cutover.positions.position_file import find_file_position
-from cutover.positions.postgres_row import PostgresTable, find_row_position
-from cutover.positions.spark_checkpoint import SparkCheckpoint, read_checkpoint
-from cutover.positions.table_position import find_table_position, read_newest_version
+from cutover.positions.spark_checkpoint import Batch, LateRule, Operator, SparkCheckpoint, read_checkpoint
+from cutover.positions.table_position import PostgresTable, find_row_position, find_table_position, read_newest_version
 from cutover.settings import load_settings
 from cutover.sources.addresses import ICEBERG, POSTGRES, parse_table_address
 from cutover.sources.iceberg import open_iceberg_address
-from cutover.timestamps import to_micros
+from cutover.timestamps import format_micros, to_micros
+
+SHOWN_BATCHES = 10
+"""Newest batches that are printed; `--json` has all of them."""
+
+_RULES = {
+    LateRule.WINDOW: "drops the records of windows that end at or before the watermark (none in complete mode)",
+    LateRule.ROW: "drops the records whose event time is at or before the watermark",
+    LateRule.NEVER: "drops no record: its key has no event time with a watermark, so its state only grows",
+    LateRule.UNKNOWN: "may drop late records; by which rule, the checkpoint does not show",
+}
+
+
+def list_query_lines(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion]) -> Iterator[Line]:
+    """Yield the lines about a query, and a table of its newest batches."""
+    first, last = checkpoint.batches[0], checkpoint.batches[-1]
+    kept = count_noun(len(checkpoint.batches), "batch")
+    yield f"Query {checkpoint.query_id}: {kept} kept, {first.number} to {last.number}."
+    for operator in checkpoint.operators:
+        delay = "" if operator.watermark_delay is None else f", watermark {format_duration(operator.watermark_delay)}"
+        by = f" by {', '.join(operator.columns)}" if operator.columns else ""
+        yield f"Operator {operator.id}, {operator.name}{by}{delay}: {_RULES[operator.late_rule]}."
+    if not checkpoint.operators:
+        yield "The checkpoint holds no state: a query without state drops no record by a watermark."
+    shown = checkpoint.batches[-SHOWN_BATCHES:]
+    if len(shown) < len(checkpoint.batches):
+        yield f"The newest {SHOWN_BATCHES} batches (`--json` has all of them):"
+    columns = ("batch", "offsets", "judged by watermark", "planned", "committed", "version")
+    yield make_table(columns, (_list_cells(batch, versions) for batch in shown), right=("batch",))
+    older = [version.version for version in versions if version.batch is None and not version.is_foreign]
+    if older:
+        yield f"{count_noun(len(older), 'version')} of the table, up to {older[-1]}, came from older batches."
+
+
+def _list_cells(batch: Batch, versions: Sequence[TableVersion]) -> tuple[str, ...]:
+    own_versions = [version for version in versions if version.batch == batch.number]
+    return (
+        str(batch.number),
+        format_topic_offsets(batch.ends),
+        "unknown" if batch.judged_by is None else format_micros(batch.judged_by or None) or "none",
+        format_micros(batch.planned_at) or "",
+        "yes" if batch.is_committed else "no",
+        ", ".join(f"{version.version} ({version.evidence})" for version in own_versions),
+    )
+
+
+def encode_query(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion]) -> dict[str, object]:
+    """Return the fields of a query in the JSON object that `--json` prints."""
+    return {
+        "query_id": checkpoint.query_id,
+        "operators": [_encode_operator(operator) for operator in checkpoint.operators],
+        "batches": [_encode_batch(batch, versions) for batch in checkpoint.batches],
+    }
+
+
+def _encode_operator(operator: Operator) -> dict[str, object]:
+    return {
+        "id": operator.id,
+        "name": operator.name,
+        "columns": operator.columns,
+        "watermark_delay_seconds": None if operator.watermark_delay is None else operator.watermark_delay / 1e6,
+        "late_rule": operator.late_rule,
+    }
+
+
+def _encode_batch(batch: Batch, versions: Sequence[TableVersion]) -> dict[str, object]:
+    return {
+        "number": batch.number,
+        "ends": {topic: {str(p): offset for p, offset in ends.items()} for topic, ends in batch.ends.items()},
+        "planned_at": format_micros(batch.planned_at),
+        "judged_by": format_micros(batch.judged_by or None),
+        "is_judge_known": batch.judged_by is not None,
+        "is_committed": batch.is_committed,
+        "versions": [
+            {"version": version.version, "evidence": version.evidence, "operation": version.operation}
+            for version in versions
+            if version.batch == batch.number
+        ],
+    }
+
 
 LONGEST_WAIT = "1 hour"
 
@@ -177,7 +258,7 @@ def _find_landed(folder: str, topics: tuple[str, ...], *, check_log: bool) -> Po
         return landed_copy.find_landed_position(copy)
     client = LogClient(load_settings())
     bounds = log_check.read_topic_bounds(client, tuple({partition.topic for partition in copy.partitions}))
-    compared_copy, notes = landed_gaps.compare_gaps(client, copy, bounds)
+    compared_copy, notes = landed_copy.compare_gaps(client, copy, bounds)
     return log_check.compare_with_log(landed_copy.find_landed_position(compared_copy, notes), bounds)
 
 

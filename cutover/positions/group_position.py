@@ -1,4 +1,4 @@
-"""Position by the offsets that a consumer group has committed, as far as they prove anything.
+"""Position by the offsets that a consumer group has committed, read without joining it, as far as they prove anything.
 
 A group's offsets are not written in the commit of the table. Read before the table, they are a lower bound if the job
 commits its rows at most a known time after them: no time for a consumer that commits offsets after its rows, two
@@ -10,10 +10,39 @@ that it commits next. The log's end is one. If both are equal, nothing was left 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.log.group_offsets import read_group_offsets
+from confluent_kafka import KafkaException
+
 from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import make_topic_partition, number_topic_partition
+from cutover.log.transient_errors import retry_transient
 from cutover.positions.log_check import TopicBounds, read_topic_bounds, tighten_bounds
 from cutover.positions.position import Position, PositionReport, UnknownPosition
+
+
+def read_group_offsets(client: LogClient, group: str, topic: str) -> dict[int, int | None]:
+    """Read the next offset that a group has committed for each partition; None: none, or Kafka has removed it.
+
+    Raises:
+        LogError: No broker responds, the group may not be read, or the topic does not exist.
+    """
+    partitions = [make_topic_partition(topic, partition) for partition in client.partitions(topic)]
+    consumer = client.consumer(group=group)
+    try:
+        committed = retry_transient(
+            lambda: consumer.committed(partitions, timeout=client.timeout), seconds=client.timeout
+        )
+    except KafkaException as error:
+        raise client.make_unreachable_error(error) from error
+    finally:
+        consumer.close()
+    failed = next((position.error for position in committed if position.error is not None), None)
+    if failed is not None:
+        raise client.make_unreachable_error(KafkaException(failed))
+    return {
+        number_topic_partition(topic, position): position.offset if position.offset >= 0 else None
+        for position in committed
+    }
+
 
 _NO_VERSION = "No version of a table was read: the bounds hold for rows that were read while the command ran."
 

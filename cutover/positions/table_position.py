@@ -1,13 +1,100 @@
-"""Position of a table by what its job has recorded: in the commit of the data, else in a file next to the table."""
+"""Position of a table by what its job has recorded: in a commit, in a row, else in a file next to the table.
 
-from dataclasses import replace
+In PostgreSQL it is the row of the table `cutover_position` in the same schema, which the job writes in the transaction
+that writes the table. Both are read in one transaction of one snapshot. If the server keeps the times of commits
+(`track_commit_timestamp`), rows that were written later than the position show that someone else has changed the
+table; rows that were deleted later leave no trace.
+"""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from cutover.errors import LakeError
 from cutover.lake.tables import delta
+from cutover.positions.contract import parse_position
 from cutover.positions.delta_metadata import find_commit_position, is_delta_table
 from cutover.positions.iceberg_metadata import find_newest_snapshot, find_snapshot_position, is_iceberg_table
 from cutover.positions.position import Position, PositionReport, UnknownPosition
 from cutover.positions.position_file import FILE_NAME, find_file_position
 from cutover.positions.stored_files import find_stored_file
+
+POSITION_TABLE = "cutover_position"
+"""Table with the columns `table_name` and `position`, in the schema of the tables that it is about."""
+
+_LIMITS = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL idle_in_transaction_session_timeout = 0")
+_CONNECTION: Mapping[str, Any] = {"application_name": "cutover", "client_encoding": "utf8", "connect_timeout": 10}
+_FIND_TABLE = (
+    "SELECT c.relkind IN ('r', 'p', 'm'), n.nspname, c.relname,"
+    " to_regclass(format('%%I.%%I', n.nspname, %s::text)) IS NOT NULL, current_setting('track_commit_timestamp') = 'on'"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresTable:
+    """Table of a server, by an address that may contain a password."""
+
+    url: str = field(repr=False)
+    table: str  # `schema.table`, as SQL has it
+    shown: str  # address without secrets
+    secrets: tuple[str, ...] = field(repr=False, default=())  # texts that must appear nowhere
+
+
+def find_row_position(table: PostgresTable) -> PositionReport:
+    """Find the position in the row of a table; unknown if there is none.
+
+    Raises:
+        LakeError: The server cannot be reached or rejects the queries, there is no such table, or the position is
+            malformed.
+    """
+    try:
+        with psycopg.connect(table.url, **_CONNECTION) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            for limit in _LIMITS:
+                connection.execute(limit.encode())
+            return _read_row(connection, table)
+    except (psycopg.Error, UnicodeError, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        for secret in table.secrets:
+            reason = reason.replace(secret, "***")
+        msg = f"Table `{table.shown}`: expected a server that can be read, got: {reason}."
+        raise LakeError(msg) from None
+
+
+def _read_row(connection: psycopg.Connection[Any], table: PostgresTable) -> PositionReport:
+    found = connection.execute(_FIND_TABLE, [POSITION_TABLE, table.table]).fetchone()
+    source = f"row of `{table.table}` in `{POSITION_TABLE}`"
+    if found is None:
+        msg = f"Table `{table.shown}`: expected a table of the database, found none."
+        raise LakeError(msg)
+    has_rows, schema, name, has_positions, tracks_commits = found
+    if not has_positions:
+        reason = f"schema {schema} has no table `{POSITION_TABLE}`"
+        return PositionReport(position=UnknownPosition(reason), source=source)
+    positions = sql.Identifier(schema, POSITION_TABLE)
+    query = sql.SQL("SELECT position::text, xmin::text FROM {} WHERE table_name IN (%s, %s)").format(positions)
+    rows = connection.execute(query, [name, f"{schema}.{name}"]).fetchall()
+    if len(rows) != 1 or rows[0][0] is None:
+        reason = f"`{schema}.{POSITION_TABLE}` has {len(rows) or 'no'} positions of `{name}`"
+        return PositionReport(position=UnknownPosition(reason), source=source)
+    text, transaction = rows[0]
+    position = replace(parse_position(text, place=f"Table `{table.shown}`, {source}"), table_version=None)
+    if not (has_rows and tracks_commits):
+        note = "Changes by another writer would not show: the server does not keep the times of commits."
+        return PositionReport(position=position, source=source, notes=(note,))
+    later = sql.SQL(
+        "SELECT EXISTS (SELECT FROM {} WHERE pg_xact_commit_timestamp(xmin) > pg_xact_commit_timestamp(%s::xid))"
+    ).format(sql.Identifier(schema, name))
+    (is_changed,) = connection.execute(later, [transaction]).fetchall()[0]
+    if is_changed:
+        reason = f"rows of `{schema}.{name}` were written after its position, in another transaction"
+        return PositionReport(position=UnknownPosition(reason), source=source)
+    return PositionReport(position=position, source=source)
 
 
 def find_table_position(uri: str) -> PositionReport:

@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
 from cutover.counts import count_clause
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings

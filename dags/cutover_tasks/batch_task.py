@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.definition.loading import catalogue
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.lake.control.stages import current_stage
 from cutover.pipeline_lake import PipelineLake

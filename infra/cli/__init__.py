@@ -1,4 +1,1 @@
-"""Commands of an installation.
-
-They are `installation`, `demo` and `drill`; `screens` formats the output of `cutover status` and `cutover doctor`.
-"""
+"""Commands of an installation: `installation`, `demo` and `drill`."""

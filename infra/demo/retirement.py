@@ -1,4 +1,7 @@
-"""Second demonstration: retire batch on evidence, plant a defect, detect it by an audit, and roll back to batch."""
+"""Second demonstration: retire batch on evidence, plant a defect, detect it by an audit, and roll back to batch.
+
+The defect is like that of a faulty release: wrong rows of the latest windows that only a comparison reveals.
+"""
 
 import sys
 import time
@@ -8,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
+
 from cutover.counts import count_clause
 from cutover.definition.loading import catalogue
-from cutover.errors import CutoverError, DefinitionError
+from cutover.engine import queries
+from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import Api
-from cutover.infra.demo.defect import plant_defect
 from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, run_step
 from cutover.infra.demo.inputs import SamplePart, run_cutover, send_part
 from cutover.infra.demo.runs import Runs
@@ -23,10 +28,69 @@ from cutover.lake.control import stages, versions
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import WindowAuditRow
 from cutover.lake.serving import views
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.output.console import show_spinner
 from cutover.pipeline_lake import PipelineLake
+from cutover.quoting import identifier
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
+
+_DAYS = 5  # of final windows
+
+
+def plant_defect(lake: PipelineLake, *, column: str, share: float) -> int:
+    """Change a share of the partial aggregates of the latest final windows, in one commit; return their number.
+
+    Only for the demonstration and for drills. File names and checksum weights are valid, so that the defect is visible
+    only to a comparison with the log.
+
+    Args:
+        lake: Pipeline whose epoch log is changed.
+        column: Numeric column of the partial aggregates, which is increased by one.
+        share: Share of the rows of the latest days, sampled by the hash of window and key.
+
+    Raises:
+        LakeError: There is no stream, or no final window.
+    """
+    version = versions.find_current_version(lake)
+    if version is None:
+        msg = f"Pipeline `{lake.name}`: expected a stream to plant a defect in, found none."
+        raise LakeError(msg)
+    with views.open_views(lake) as connection:
+        query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
+        ((latest,),) = connection.execute(query).fetchall()
+    table = delta.open_table(version.uri)
+    with queries.open_duckdb() as connection:
+        delta.bind(connection, "stored", table)
+        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM stored WHERE _kind = 'partial'")
+        column_name, row_key = identifier(column), ", ".join(["window_start", *map(identifier, lake.pipeline.key)])
+        where_clause = (
+            f"WHERE _class = 'accepted' AND {column_name} IS NOT NULL AND epoch_us(window_start) > ?"
+            f" AND hash({row_key}) % 1000 < {int(share * 1000)}"
+        )
+        cutoff = int(latest) - _DAYS * 86_400_000_000
+        ((changed_count,),) = connection.execute(f"SELECT count(*) FROM rows {where_clause}", [cutoff]).fetchall()  # noqa: S608 -- ours
+        connection.execute(f"UPDATE rows SET {column_name} = {column_name} + 1 {where_clause}", [cutoff])  # noqa: S608 -- ours
+        rows = queries.query_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(lake.pipeline))
+    _replace_partials(table.table_uri, rows)
+    return int(changed_count)
+
+
+def _replace_partials(uri: str, rows: pa.Table) -> None:
+    """Replace all files of partial aggregates with one file of `rows`, whose name has their checksum weight."""
+    table = delta.open_table(uri)
+    partial_files = [action for action in delta.actions(table) if action["partition._kind"] == "partial"]
+    weight = checksums.weight_word(checksums.total(str(action["path"]) for action in partial_files))
+    file_schema = pa.schema([field for field in delta.read_schema(table) if field.name != "_kind"])
+    new_files = data_files.write_data_file(
+        uri,
+        rows.drop_columns(["_kind"]).cast(file_schema),
+        checksums.new_stem("planted", weight),
+        partition={"_kind": "partial"},
+    )
+    commits.replace(table, partial_files, [new_files])
+
 
 _FIRST_END, _WEEK, _COUNT = datetime(2013, 1, 8, tzinfo=UTC), timedelta(days=7), 8
 _ENDS = [to_micros(_FIRST_END + n * _WEEK) for n in range(_COUNT)]

@@ -1,4 +1,5 @@
-"""Audit of determinism: a definition must give the same result for every replay of its log.
+"""Audits: a definition gives the same result for every replay of its log, and what is served stays right in KAPPA.
 
-`run` replays, `blame` names the expressions that differ, and `noise` measures by how much.
+`run` replays, `blame` names the expressions that differ, `noise` measures by how much, and `window_sample` recomputes a
+random sample of final windows from the log and compares.
 """

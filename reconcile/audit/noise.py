@@ -13,8 +13,8 @@ from cutover import json_text
 from cutover.clock import Clock
 from cutover.counts import count_noun
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.policy import MAX_ACCEPTED_ROWS
 from cutover.lake.journal import Journal
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run

@@ -26,9 +26,8 @@ from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, meas
 from cutover.reconcile.audit.run import DeterminismAudit
 from cutover.reconcile.result import text
 from cutover.reconcile.result.parts import KindRates, Rate, list_uncounted
-from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
-from cutover.reconcile.selftest.record import record_self_test
 from cutover.reconcile.selftest.self_test import self_test
+from cutover.reconcile.selftest.trial_result import CLEAN_WINDOWS, SelfTest, record_self_test
 from cutover.reconcile.verify.model import CheckResult, CheckState, Verification
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.settings import Settings, load_settings
@@ -89,15 +88,15 @@ def windows(
     ] = False,
 ) -> Output:
     """Recompute a sample of windows that became final: 0 it agrees or nothing is new, 1 a regression, 2 no word."""
+    from cutover.reconcile.audit import window_sample
     from cutover.reconcile.gate import stage
-    from cutover.reconcile.window_audit import audit_sample
 
     settings, clock = load_settings(), SystemClock()
     definition = load_command_definition(settings, pipeline)
     audit_seed = secrets.randbelow(2**31) if seed is None else seed
     with show_spinner(f"{pipeline}: computing the sample from the log"):
         lake = PipelineLake(settings, definition)
-        window_audit = audit_sample.audit_windows(lake, seed=audit_seed, clock=clock)
+        window_audit = window_sample.audit_windows(lake, seed=audit_seed, clock=clock)
         rolled_back = put_back and stage.roll_back_regression(lake, clock)
     return Output(
         document=asdict(window_audit) | {"exit_code": window_audit.exit_code, "put_back": rolled_back},
@@ -107,11 +106,11 @@ def windows(
 
 
 def _list_window_lines(window_audit: "WindowAudit", *, rolled_back: bool) -> Iterator[Line]:
-    from cutover.reconcile.window_audit import audit_sample
+    from cutover.reconcile.audit import window_sample
 
     yield from window_audit.examples
-    yield from audit_sample.describe_audit(window_audit)
-    yield audit_sample.describe_next_step(window_audit, rolled_back=rolled_back)
+    yield from window_sample.describe_audit(window_audit)
+    yield window_sample.describe_next_step(window_audit, rolled_back=rolled_back)
 
 
 def noise(

@@ -11,7 +11,7 @@ from cutover.cli.definitions import choose_pipeline, load_chosen_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled

@@ -1,9 +1,15 @@
-"""`cutover report`: where reports are, what they say in other forms, and a server of them on loopback."""
+"""`cutover report`: where reports are, what they say in other forms, and a server of them.
+
+The server is for a browser on this machine: on loopback, with the files of the reports folder, and nothing else.
+"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -14,11 +20,49 @@ from cutover.errors import DefinitionError
 from cutover.output.console import Output, Verbatim, encode_json
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli import show
-from cutover.reconcile.report import files
-from cutover.reconcile.report.forms import exposition, markdown, server
+from cutover.reconcile.report import files, page
+from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history
 from cutover.settings import Settings, load_settings
+
+HOST = "127.0.0.1"
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Files below a folder, links followed nowhere, folders not listed; nothing on the terminal."""
+
+    def send_head(self) -> Any:
+        """Serve a file that lies inside the folder; anything else is not found."""
+        root, path = Path(self.directory).resolve(), Path(self.translate_path(self.path))
+        if not path.is_file() or path.name.startswith(".") or not path.resolve().is_relative_to(root):
+            self.send_error(404)
+            return None
+        return super().send_head()
+
+    def end_headers(self) -> None:
+        """Forbid other scripts than the report's own, and requests elsewhere."""
+        self.send_header("Content-Security-Policy", page.make_report_policy())
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base's name
+        """Say nothing."""
+
+
+@contextmanager
+def open_server(folder: Path, port: int) -> Iterator[ThreadingHTTPServer]:
+    """Yield a server of a folder on loopback; `serve_forever` runs it.
+
+    Args:
+        folder: The reports.
+        port: 0: any that is free.
+
+    Raises:
+        OSError: The port is in use.
+    """
+    with ThreadingHTTPServer((HOST, port), partial(_Handler, directory=str(folder))) as server:
+        yield server
 
 
 class ReportForm(StrEnum):
@@ -125,13 +169,13 @@ def _reject_missing(settings: Settings, definitions: dict[str, Pipeline]) -> NoR
 
 def _serve(settings: Settings, port: int) -> Iterator[Output]:
     try:
-        with server.open_server(settings.reports_dir, port) as running:
-            root = f"http://{server.HOST}:{running.server_port}"
+        with open_server(settings.reports_dir, port) as running:
+            root = f"http://{HOST}:{running.server_port}"
             pages = sorted(
                 page.relative_to(settings.reports_dir).as_posix() for page in settings.reports_dir.glob("*/latest.html")
             )
             addresses = [f"{root}/{page}" for page in pages]
-            serving = f"Serving {settings.reports_dir} on {server.HOST}:{running.server_port}; Ctrl-C ends it."
+            serving = f"Serving {settings.reports_dir} on {HOST}:{running.server_port}; Ctrl-C ends it."
             yield Output(document={"reports": addresses}, lines=[*addresses, serving])
             running.serve_forever()
     except OSError as error:

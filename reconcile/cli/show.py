@@ -20,12 +20,13 @@ from cutover.reconcile.result.lateness_text import (
 )
 from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import (
     LONGEST_VALUE,
     count_noun,
     counts,
     cut_text,
+    describe_equal_within,
+    describe_readings,
     format_number,
     format_signed,
     share,

@@ -18,11 +18,11 @@ from cutover.lake.tables.run_memory import read_once
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import subtract
-from cutover.reconcile.comparison import diff, segments
+from cutover.reconcile.comparison import diff, digests
 from cutover.reconcile.comparison.column_types import is_number, is_time
 from cutover.reconcile.comparison.diff import Diff, Pair
+from cutover.reconcile.comparison.digests import SegmentColumn
 from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout
-from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.alignment import Columns, align, quote_word
 from cutover.reconcile.external.cell_texts import SpelledRows
@@ -414,14 +414,14 @@ def _find_segments(
     }
     if layout.group in shown_names and is_time(columns.common[str(layout.group)]):
         # The rows of each window are known from its digests: none is read again.
-        segment_columns |= segments.window_columns(
+        segment_columns |= digests.window_columns(
             layout.group, _select_all_rows(layout.group, "SELECT _group, n FROM digests_1")
         )
-    return segments.find_over_represented_values(connection, segment_columns, "different", str(compared))
+    return digests.find_over_represented_values(connection, segment_columns, "different", str(compared))
 
 
 def _select_all_rows(name: str, actual: str) -> str:
-    return segments.every_sql(actual, f"SELECT {identifier(name)}, 1 FROM different WHERE __diff = 'missing'")
+    return digests.every_sql(actual, f"SELECT {identifier(name)}, 1 FROM different WHERE __diff = 'missing'")
 
 
 def _count_cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from cutover.definition.model.policy import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Policy, Stage
 from cutover.reconcile.gate import criteria
 from cutover.reconcile.gate.gate_values import (
     EXPIRES_AFTER,

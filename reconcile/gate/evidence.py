@@ -11,8 +11,7 @@ from typing import Any, Self
 from cutover import acceptance_files
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Expect, Pipeline
-from cutover.definition.model.policy import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Policy, Stage
 from cutover.definition.windows.window_fn import select_last_window
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
@@ -28,6 +27,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
 from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile.audit import window_sample
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.gate_values import (
     NOT_EVALUATED,
@@ -43,7 +43,7 @@ from cutover.reconcile.gate.gate_values import (
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import DIMENSION, RuleState
 from cutover.reconcile.result.text import count_noun
-from cutover.reconcile.selftest import record as selftests
+from cutover.reconcile.selftest import trial_result as selftests
 from cutover.reconcile.verdict import records as recorded
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.watch.log_observer import (
@@ -53,7 +53,6 @@ from cutover.reconcile.watch.log_observer import (
     is_limited_by_size,
     parse_retention,
 )
-from cutover.reconcile.window_audit import population
 from cutover.records.watermark import compute_closing_watermark
 from cutover.timestamps import parse_micros
 
@@ -326,7 +325,7 @@ def _find_audit_refusal(lake: PipelineLake) -> str | None:
     """Find why samples could not audit the pipeline in KAPPA; evaluated in SHADOW only, since it reads all rows."""
     if current_stage(lake) is not Stage.SHADOW:
         return NOT_EVALUATED
-    return population.find_audit_problem(lake)
+    return window_sample.find_audit_problem(lake)
 
 
 def _check_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> ContractCheck | None:

@@ -10,12 +10,10 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from cutover import recorded_times
-from cutover.definition.model.acceptance import AcceptanceRules
-from cutover.definition.model.policy import HazardKind
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import AcceptanceRules, HazardKind, Stage
 from cutover.errors import insert_pipeline
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.trial_result import SelfTest
 
 Move = Literal["advance", "rollback"]
 Sense = Literal["at least", "at most"]

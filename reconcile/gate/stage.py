@@ -1,7 +1,8 @@
 """Stage of a pipeline and its history: each change appends one row with its author, its reason and the evidence.
 
 The serving view reads the latest row, so it changes in the same commit. Metrics of a decision are the resulting stage,
-whether the move was allowed, and the unmet conditions.
+whether the move was allowed, and the unmet conditions. Recorded evidence describes an earlier moment, so a new
+comparison, every check and every alert describe the moment of a move.
 """
 
 import json
@@ -13,7 +14,7 @@ from cutover.changes import ApprovalRejectedError
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.events import log
 from cutover.lake.control.signature import InvalidReasonError, check_reason, user
 from cutover.lake.control.stages import WITHDRAWN, current_stage, read_gate_events
@@ -26,11 +27,48 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_stage_approval
-from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
+from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, Move, PresentState, decide
+from cutover.reconcile.report import verdicts
 from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verify.record import verify_and_record
+from cutover.reconcile.watch.alerts.catalogue import list_firing
+from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings
+
+
+def examine_present(lake: PipelineLake, clock: Clock) -> PresentState:
+    """Compare at the latest cut, run the checks and evaluate the alerts; record the comparison and the checks.
+
+    Raises:
+        LakeError: The history cannot be read or written. All other problems are part of the returned state.
+    """
+    report = run_reconciliation(lake, clock=clock)
+    checks = verify_and_record(lake, clock=clock)
+    return PresentState(
+        run=EvidenceRun(
+            run_id=report.run.run_id,
+            at=clock.now(),
+            epoch=-1 if report.finding.seal.epoch is None else report.finding.seal.epoch,
+            outcome=verdicts.name_report_outcome(report),
+            is_within_policy=report.finding.exit_code == 0 and report.run.scope_note is None,
+            rows_by_cause=tuple((name, cause.rows) for name, cause in report.finding.causes.items() if cause.rows),
+        ),
+        reason=report.finding.sentence.partition("\n")[0],
+        violations=tuple(f"{violation.check}: {violation.text}" for violation in checks.violations),
+        check_error=checks.error,
+        pages=tuple(_list_pages(lake, clock)),
+    )
+
+
+def _list_pages(lake: PipelineLake, clock: Clock) -> Iterator[str]:
+    facts = FactCollector(lake, clock).collect()
+    for alert in list_firing(facts):
+        if alert.severity == "page":
+            yield f"{alert.name}: {alert.text}"
+
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 _ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
@@ -113,7 +151,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     if approved is not None:
         check_stage_approval(approved, pipeline, evidence, decision, turn=turn)
     if decision.allowed and direction == "advance":
-        from cutover.reconcile.gate.present import examine_present  # noqa: PLC0415 -- needs both paths and the log
+        from cutover.reconcile.gate.stage import examine_present  # noqa: PLC0415 -- needs both paths and the log
 
         present_state = examine_present(lake, clock)
         next_comparison = _read_next_sequence(settings, pipeline.name)

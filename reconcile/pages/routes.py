@@ -30,7 +30,7 @@ from cutover.reconcile.pages.view import (
     find_file,
     is_pipeline_name,
 )
-from cutover.reconcile.report import script, steps
+from cutover.reconcile.report import page, steps
 from cutover.reconcile.result import text
 from cutover.reconcile.watch.status import describe_late_share
 from cutover.runbooks import folder
@@ -174,7 +174,7 @@ class _Routes:
         if path is None:
             raise _not_here()
         is_page = path.suffix == ".html"
-        policy = script.make_report_policy() + _FRAMED if is_page else "default-src 'none'; sandbox"
+        policy = page.make_report_policy() + _FRAMED if is_page else "default-src 'none'; sandbox"
         saved_as = None if is_page else f"{pipeline.name}-{path.name}"
         headers = _PLAIN | {"Content-Security-Policy": policy}
         return FileResponse(path, media_type=FORMS[path.suffix], filename=saved_as, headers=headers)

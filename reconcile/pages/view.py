@@ -17,7 +17,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import CutoverError
 from cutover.lake import recorded_definitions
 from cutover.lake.control.stages import current_stage, read_gate_events

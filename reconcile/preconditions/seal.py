@@ -17,7 +17,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.control import losses, version_changes, versions
+from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import NO_FAULTS, DeliveryFaults
@@ -164,7 +164,7 @@ def _gather(lake: PipelineLake, epoch: int | None, opened: EpochLog | None) -> t
     witnesses = () if version is None or opened is not None else high_water.list_witnesses(lake, version)
     if version is None or not (witnesses or delta.exists(version.uri)):
         text = f"Pipeline `{lake.name}`: expected an epoch log under this definition, found none."
-        text += version_changes.describe_changes(lake, version)
+        text += versions.describe_changes(lake, version)
         text += f" `cutover stream {lake.name} --drain`, then"
         text += f" `cutover batch {lake.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
@@ -263,7 +263,7 @@ def _choose(lake: PipelineLake, version: Version, epoch: int | None) -> BatchRun
     cut = "" if epoch is None else f" --cut {epoch}"
     text = f"Pipeline `{lake.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
-    text += version_changes.describe_changes(lake, version)
+    text += versions.describe_changes(lake, version)
     text += f" `cutover batch {lake.name}{cut}{versions.format_option(version.number)}` computes one."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 

@@ -12,7 +12,7 @@ from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.selftest import copied_lake
-from cutover.reconcile.selftest.copied_lake import ROWS_LISTED, CleanCopy, link_tree
+from cutover.reconcile.selftest.copied_lake import ROWS_LISTED, CleanCopy, flip_bit, link_tree, replace_table_rows
 from cutover.reconcile.selftest.drawn_plants import (
     Plant,
     draw_row_plants,
@@ -21,7 +21,6 @@ from cutover.reconcile.selftest.drawn_plants import (
     replace_rows,
 )
 from cutover.reconcile.selftest.plants import FLIPPED, OTHER_VERSION, REORDERED, TRUNCATED, PlantSide
-from cutover.reconcile.selftest.table_rows import flip_bit, replace_table_rows
 from cutover.reconcile.selftest.trial_result import (
     TrialResult,
     count_named_plants,

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from cutover.definition.loading.key_text import format_values, parse_key
-from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
+from cutover.definition.model.policy import AcceptanceRule, AcceptanceRules
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import text
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState

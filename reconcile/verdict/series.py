@@ -21,11 +21,11 @@ from cutover.lake.journal import Journal
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
-from cutover.reconcile.comparison import diff, segments
+from cutover.reconcile.comparison import diff, digests
 from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.diff import Pair
+from cutover.reconcile.comparison.digests import SegmentColumn
 from cutover.reconcile.comparison.layout import Value, additive
-from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.journal_rows import DifferenceEvent
@@ -226,15 +226,15 @@ def find_over_represented(sides: Sides, pipeline: Pipeline) -> tuple[KeySegment,
     keys = ", ".join(map(identifier, sides.layout.keys))
     columns = {name: SegmentColumn(value=identifier(name), all_values=_every(name)) for name in pipeline.key}
     if pipeline.window.reach is not None:
-        columns |= segments.window_columns(sides.layout.keys[0], _every(sides.layout.keys[0]))
+        columns |= digests.window_columns(sides.layout.keys[0], _every(sides.layout.keys[0]))
     different = f"(SELECT {keys} FROM {SharedTable.TOUCHED} WHERE _kind <> 'masked')"
     compared = f"(SELECT count(*) FROM {_every(sides.layout.keys[0])})"
-    return segments.find_over_represented_values(sides.connection, columns, different, compared)
+    return digests.find_over_represented_values(sides.connection, columns, different, compared)
 
 
 def _every(name: str) -> str:
     missing = f"SELECT {identifier(name)}, 1 FROM {SharedTable.TOUCHED} WHERE _kind = 'missing'"
-    return segments.every_sql(f"SELECT {identifier(name)}, 1 FROM {stage(0)}", missing)
+    return digests.every_sql(f"SELECT {identifier(name)}, 1 FROM {stage(0)}", missing)
 
 
 def list_excluded_records(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:

@@ -1,26 +1,231 @@
-"""History and metrics of check results: a violation stays open until a later run evaluates that check and it holds.
+"""Run of all checks of one pipeline, and the history and metrics of their results.
 
-A sampled run may miss what another run has found. A violation of a sampled check is therefore closed only by an
-exhaustive run (`cutover verify P --all`). Metrics are the state of each check and the number of violations.
+Facts are gathered once, and each check is a pure function over them. A violation stays open until a later run evaluates
+that check and it holds. A sampled run may miss what another run has found, so a violation of a sampled check is closed
+only by an exhaustive run (`cutover verify P --all`). Metrics are the state of each check and the number of violations.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import ModuleType
 
 from cutover.clock import Clock, SystemClock
+from cutover.counts import count_noun
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.errors import LakeError
+from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake.control import versions
+from cutover.lake.epochs import delivery
 from cutover.lake.journal import Journal
+from cutover.lake.tables.run_memory import read_once
 from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
-from cutover.reconcile.verify.model import CheckState, Verification
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.facts import recompute, rows
+from cutover.reconcile.verify.facts.facts import LogCounts, Prefix, VerifyFacts
+from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
+from cutover.reconcile.verify.invariants import (
+    n1_completeness,
+    n2_single_effect,
+    n3_contiguity,
+    n4_prefix,
+    n5_path_agreement,
+    n6_monotonicity,
+    n8_determinism,
+    n9_sole_writer,
+)
+from cutover.reconcile.verify.model import CheckResult, CheckState, Unknown, Verification, Violation, cap_violations
+
+Check = Callable[[VerifyFacts], Iterable[Violation]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredCheck:
+    """Registered check: its module has TITLE, `check`, `describe_coverage`, and `notes` if it may omit something."""
+
+    name: str
+    module: ModuleType
+    needs: tuple[str, ...]  # parts of the facts without which the check cannot be evaluated
+    uses: tuple[str, ...] = ()  # parts that the check reads if they are known
+
+
+CHECKS: Mapping[str, RegisteredCheck] = {
+    registered.name: registered
+    for registered in (
+        RegisteredCheck(name="N1", module=n1_completeness, needs=("books", "log"), uses=("batch_ledger",)),
+        RegisteredCheck(name="N2", module=n2_single_effect, needs=("commits",)),
+        RegisteredCheck(name="N3", module=n3_contiguity, needs=()),
+        RegisteredCheck(name="N4", module=n4_prefix, needs=("prefix",)),
+        RegisteredCheck(name="N5", module=n5_path_agreement, needs=("paths",)),
+        RegisteredCheck(name="N6", module=n6_monotonicity, needs=("reopened",), uses=("log", "finals")),
+        RegisteredCheck(name="N8", module=n8_determinism, needs=("repeated",)),
+        RegisteredCheck(name="N9", module=n9_sole_writer, needs=("foreign",)),
+    )
+}
+
+WAIVED = ("N1", "N2", "N4")
+"""Checks that hold only if data and offsets are committed together."""
+
+
+def verify_pipeline(
+    lake: PipelineLake,
+    *,
+    only: Sequence[str] = (),
+    exhaustive: bool = False,
+    seed: int | None = None,
+    clock: Clock | None = None,
+) -> Verification:
+    """Evaluate the checks of a pipeline's current stream version. It only reads, and a driver may run at the same time.
+
+    Args:
+        lake: Pipeline to verify.
+        only: Names of the checks to evaluate; empty: all.
+        exhaustive: Recompute and count everything that the log retains, not a sample.
+        seed: Seed of the sample; None: a random one.
+        clock: The wall clock.
+
+    Returns:
+        A result for each check. If the epoch log cannot be read, no check is provable and `error` has the reason.
+
+    Raises:
+        DefinitionError: A name in `only` is not the name of a check.
+    """
+    clock, names = clock or SystemClock(), choose_checks(only)
+    started = clock.monotonic()
+    sample_seed = secrets.randbelow(1_000_000) if seed is None else seed
+    request = VerifyRequest(now=clock.now(), seed=sample_seed, exhaustive=exhaustive)
+    checks: dict[str, CheckResult] = {}
+    try:
+        with read_once():
+            source, facts = open_source(lake, request)
+        with source.connection, read_once():
+            waived = _waive_checks(source, facts)
+            for name in names:
+                if name in waived:
+                    checks[name] = waived[name]
+                else:
+                    facts, checks[name] = _evaluate_check(CHECKS[name], source, facts, clock)
+    except CutoverError as error:
+        checks = {name: _evaluate_without_log(lake, name, error) for name in names}
+        return _log_verification(_build_unreadable(lake.pipeline, checks, error, round(clock.monotonic() - started, 3)))
+    return _log_verification(_build_verification(facts, checks, round(clock.monotonic() - started, 3)))
+
+
+def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, CheckResult]:
+    """Waive the checks that a delivery other than exactly-once does not guarantee, with its duplicates and losses."""
+    modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
+    if not modes:
+        return {}
+    faults = delivery.find_delivery_faults(facts.records, delivery.read_attempts(source.log, facts.records))
+    reason = f"Delivery is {' and '.join(modes)}: an epoch may be delivered twice or not at all."
+    return {
+        name: CheckResult(
+            name=name,
+            title=CHECKS[name].module.TITLE,
+            state=CheckState.WAIVED,
+            reason=reason,
+            coverage=(
+                f"{count_noun(len(facts.records), 'epoch')}: {len(faults.doubled):,} doubled, {len(faults.lost):,} lost"
+            ),
+            notes=faults.sentences if name == WAIVED[0] else (),
+        )
+        for name in WAIVED
+    }
+
+
+def choose_checks(only: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the checks to evaluate, in their order.
+
+    Raises:
+        DefinitionError: A name is not the name of a check.
+    """
+    unknown_names = [name for name in only if name not in CHECKS]
+    if unknown_names:
+        msg = f"`--only`: expected some of {', '.join(CHECKS)}, got `{unknown_names[0][:20]}`."
+        raise DefinitionError(msg)
+    return tuple(name for name in CHECKS if not only or name in only)
+
+
+def _evaluate_check(
+    registered: RegisteredCheck, source: Source, facts: VerifyFacts, clock: Clock
+) -> tuple[VerifyFacts, CheckResult]:
+    started = clock.monotonic()
+    for part in (*registered.needs, *registered.uses):
+        facts = recompute.with_part(source, facts, part)
+    module = registered.module
+    violations = tuple(module.check(facts))
+    parts = [getattr(facts, name) for name in registered.needs]
+    reasons = [part.reason for part in parts if isinstance(part, Unknown)]
+    losses = [f"{part.lost_records}." for part in parts if isinstance(part, LogCounts | Prefix) and part.lost_records]
+    state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if reasons or losses else CheckState.HELD
+    result = CheckResult(
+        name=registered.name,
+        title=module.TITLE,
+        state=state,
+        reason=" ".join(dict.fromkeys([*reasons, *losses])),
+        runbook="LogDataLost" if losses else None,
+        coverage=module.describe_coverage(facts),
+        notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
+        violations=violations,
+        seconds=round(clock.monotonic() - started, 3),
+    )
+    return facts, result
+
+
+def _build_verification(facts: VerifyFacts, checks: Mapping[str, CheckResult], seconds: float) -> Verification:
+    verification = Verification(
+        pipeline=facts.pipeline.name,
+        checks=checks,
+        epoch=facts.records[-1].epoch if facts.records else None,
+        table_version=facts.table_version,
+        seconds=seconds,
+    )
+    runbooks = (result.runbook for result in checks.values())
+    runbook = "InvariantBroken" if verification.violations else next(filter(None, runbooks), None)
+    return replace(verification, runbook=runbook)
+
+
+def _evaluate_without_log(lake: PipelineLake, name: str, error: CutoverError) -> CheckResult:
+    """Evaluate a check without the epoch log: changes by other writers may still be known, and may explain its loss."""
+    reason = error.text.split("\n", maxsplit=1)[0]
+    changes: tuple[str, ...] = ()
+    if name == "N9":
+        with suppress(CutoverError):
+            changes = rows.list_foreign(lake)
+    return CheckResult(
+        name=name,
+        title=CHECKS[name].module.TITLE,
+        state=CheckState.VIOLATED if changes else CheckState.NOT_PROVABLE,
+        reason="" if changes else reason,
+        violations=tuple(cap_violations(name, changes)),
+    )
+
+
+def _build_unreadable(
+    pipeline: Pipeline, checks: Mapping[str, CheckResult], error: CutoverError, seconds: float
+) -> Verification:
+    """Build the verification of a pipeline whose epoch log cannot be read."""
+    return Verification(pipeline=pipeline.name, checks=checks, error=error.text, runbook=error.runbook, seconds=seconds)
+
+
+def _log_verification(verification: Verification) -> Verification:
+    log.info(
+        "verified",
+        pipeline=verification.pipeline,
+        exit_code=verification.exit_code,
+        epoch=verification.epoch,
+        checks={name: result.state.value for name, result in verification.checks.items()},
+        violations=len(verification.violations),
+        runbook=verification.runbook,
+        seconds=verification.seconds,
+    )
+    return verification
+
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that cover only a part of the log unless the run is exhaustive."""

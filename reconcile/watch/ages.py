@@ -15,8 +15,7 @@ from croniter import croniter
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.policy import Audit
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Audit, Stage
 from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun

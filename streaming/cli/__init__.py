@@ -1,1 +1,1 @@
-"""Commands of the streaming path; `stream` registers those of `savepoint` and `replay` as well."""
+"""Commands of the streaming path; `stream` registers those of `replay` as well."""

@@ -1,6 +1,7 @@
 """Metrics of a driver: immutable values that the driver replaces and a scraper reads over HTTP, without a lock.
 
-They are served on loopback; if that fails, the driver logs it once and continues.
+They are served on loopback; if that fails, the driver logs it once and continues. There is backpressure if the log
+fills faster than it is read; two thresholds keep the state from flickering.
 """
 
 from bisect import bisect_left
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cutover import files
 from cutover.events import log
@@ -20,11 +21,27 @@ from cutover.metrics import families
 from cutover.metrics.families import MetricSample
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from cutover.streaming.process.backpressure import Pace
 from cutover.streaming.process.heartbeat import run_folder
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+Pace = Literal["RUNNING", "BACKPRESSURED"]
+HIGH_EPOCHS = 10
+LOW_EPOCHS = 2
+
+
+def next_pace(now: Pace, *, lag: int, cap: int) -> Pace:
+    """Decide by the lag; between two bounds the state stays as it is.
+
+    Args:
+        now: The state so far.
+        lag: Records unread.
+        cap: Most records of one epoch. Above 10 epochs' worth the state turns on, below 2 it turns off.
+    """
+    if lag > HIGH_EPOCHS * cap:
+        return "BACKPRESSURED"
+    return "RUNNING" if lag < LOW_EPOCHS * cap else now
 
 
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

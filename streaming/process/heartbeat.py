@@ -1,8 +1,14 @@
-"""Heartbeat of a driver: liveness and state in one small file, written by one thread, replaced atomically."""
+"""Heartbeat and lock of a driver: liveness and state in one small file, written by one thread, replaced atomically.
 
+The lock admits one driver for each pipeline of an installation; the table's fence holds across installations.
+"""
+
+import fcntl
 import json
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +21,49 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.process import Identity, identify_current, is_alive
 from cutover.settings import Settings
+
+
+@contextmanager
+def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
+    """Hold the lock of a pipeline's driver; the system gives it back when the process ends, however it ends.
+
+    Raises:
+        LakeError: Another process holds it, or the folder cannot be written.
+    """
+    with _require_writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / "driver.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _make_taken_error(handle, pipeline) from None
+        with _require_writable(folder):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _require_writable(folder: Path) -> Iterator[None]:
+    """Say it where a folder cannot be written: the driver has read and written nothing yet."""
+    try:
+        yield
+    except OSError as error:
+        msg = f"Driver's folder `{folder}`: expected a place that can be written, got: {error.strerror or error}."
+        raise LakeError(msg + "\nHint: make room and start again.", runbook="DiskHeadroomLow") from error
+
+
+def _make_taken_error(handle: int, pipeline: str) -> LakeError:
+    holder = os.pread(handle, 32, 0).decode() or "unknown"
+    msg = (
+        f"Stream of {pipeline}: expected no driver in this installation, got one with pid {holder}.\n"
+        "Hint: `cutover status` shows it; it has to end before another one starts."
+    )
+    return LakeError(msg, runbook="StreamFenced")
+
 
 State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
 _LAST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z

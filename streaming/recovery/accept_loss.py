@@ -31,8 +31,7 @@ from cutover.log.record_batches import MissingRecords, format_missing
 from cutover.log.topic_partitions import format_partition_number, name_log, split_topics
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
-from cutover.streaming.process.heartbeat import run_folder
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import only_driver, run_folder
 from cutover.streaming.recovery import loss_extent
 from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, LossExtent, RewrittenLog
 from cutover.streaming.sink import committer

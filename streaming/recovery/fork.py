@@ -17,8 +17,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake.control import losses, savepoints, versions
-from cutover.lake.control.savepoints import Savepoint
+from cutover.lake.control import losses, pins, versions
+from cutover.lake.control.pins import Savepoint
 from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -30,8 +30,7 @@ from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.streaming.compaction import compactor, merge
-from cutover.streaming.process.heartbeat import run_folder
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import only_driver, run_folder
 from cutover.streaming.sink import committer
 from cutover.streaming.sink.committer import NO_HOOKS
 from cutover.streaming.source import start_offsets
@@ -52,15 +51,15 @@ def savepoint(lake: PipelineLake, name: str, epoch: int | None, clock: Clock) ->
     """
     pipeline = lake.pipeline
     version = _require_version(lake)
-    if any(savepoint.name == name for savepoint in savepoints.list_savepoints(lake.settings, version)):
+    if any(savepoint.name == name for savepoint in pins.list_savepoints(lake.settings, version)):
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
     record = _record(pipeline, EpochLog(version.uri), epoch)
-    pinned = savepoints.create_savepoint(lake.settings, version, record.epoch, name=name, now=clock.now())
+    pinned = pins.create_savepoint(lake.settings, version, record.epoch, name=name, now=clock.now())
     try:
         _reject_folded(pipeline, version, record)  # checked after pinning: no fold can cross the epoch now
     except BaseException:
-        savepoints.release_savepoint(lake.settings, version, pinned, now=clock.now())
+        pins.release_savepoint(lake.settings, version, pinned, now=clock.now())
         raise
     return pinned
 

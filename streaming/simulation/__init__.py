@@ -1,5 +1,5 @@
 """The real streaming path in tables that are not served.
 
-`runner` runs scenarios, with clock and watermark from a script; `repeated` runs committed epochs again, in the folder
-of `scratch`.
+`runner` runs scenarios, with clock and watermark from a script; `repeated` runs committed epochs again, in a scratch
+folder.
 """

@@ -31,7 +31,7 @@ from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
-from cutover.streaming.simulation.scratch import open_scratch_home
+from cutover.streaming.simulation.runner import open_scratch_home
 from cutover.streaming.sink.committer import Committer, new_run_id
 from cutover.streaming.source.start_offsets import StartOffsets
 

@@ -1,10 +1,11 @@
 """A scenario on the streaming path: a real topic, the real query, the real epoch log; clock and watermark are a script.
 
-Topic, pipeline and table are created for the scenario and deleted afterwards. Each row is an epoch; at the end of each
-moment in between, a tick settles it.
+Topic, pipeline and table are created for the scenario in a scratch home and deleted afterwards. Each row is an epoch;
+at the end of each moment in between, a tick settles it.
 """
 
 import json
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log import options
 from cutover.log.kafka import LogClient
+from cutover.output import terminal
 from cutover.panes.event_schedule import Comes, Ends, arriving, schedule_events
 from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
 from cutover.pipeline_lake import PipelineLake
@@ -40,13 +42,32 @@ from cutover.streaming.panes import values as pane_values
 from cutover.streaming.panes.values import Partial
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
-from cutover.streaming.simulation.scratch import open_scratch_home
 from cutover.streaming.sink.committer import Committer, new_run_id
 from cutover.streaming.source.start_offsets import StartOffsets
 from cutover.timestamps import from_micros
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@contextmanager
+def open_scratch_home(settings: Settings, client: LogClient, name: str) -> Iterator[Settings]:
+    """Yield settings with a separate home and lake, over the same log.
+
+    Args:
+        settings: Of the installation.
+        client: Knows where the broker is.
+        name: What the folder is called after.
+    """
+    terminal.redirect_output(settings.home)  # before a session does it, into a folder that goes
+    home = settings.home.resolve() / "tmp" / f"{name}-{uuid.uuid4().hex}"
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": client.bootstrap})
+    stream = settings.stream.model_copy(update={"trigger_seconds": 0.1})
+    unserved = {"home": home, "lake": None, "kafka": kafka, "stream": stream, "stream_version": None}
+    try:
+        yield settings.model_copy(update=unserved)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 DIGITS = 38

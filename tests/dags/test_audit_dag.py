@@ -10,7 +10,7 @@ from cutover_tasks.audit_task import audit_sample, fail_with_regression, parse_a
 from cutover_tasks.moves.rollback_task import move_back_to
 
 from cutover.definition.loading import catalogue
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent

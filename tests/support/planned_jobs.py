@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from cutover.cli.parity import check_file
 from cutover.engine.spark import session as start_session
-from cutover.parity import plan
+from cutover.parity.plans import live
 from cutover.parity.rules import ParityFinding
 from cutover.settings import Settings
 from tests.support.suite.quick_spark import QUICK
@@ -105,10 +105,10 @@ def explain(frame: DataFrame, mode: str) -> str:
 def find_constructs(way: str, job: Path, frames: list[DataFrame]) -> set[str]:
     """Return the constructs that one method detects in a job."""
     looks: dict[str, Callable[[DataFrame], tuple[ParityFinding, ...]]] = {
-        "DataFrame": plan.check_frame,
-        "extended": lambda frame: plan.check_text(explain(frame, way), way),
-        "formatted": lambda frame: plan.check_text(explain(frame, way), way),
-        "toJSON": lambda frame: plan.check_text(frame._jdf.queryExecution().analyzed().toJSON(), way),
+        "DataFrame": live.check_frame,
+        "extended": lambda frame: live.check_text(explain(frame, way), way),
+        "formatted": lambda frame: live.check_text(explain(frame, way), way),
+        "toJSON": lambda frame: live.check_text(frame._jdf.queryExecution().analyzed().toJSON(), way),
     }
     findings = check_file(job) if way == "text" else [finding for frame in frames for finding in looks[way](frame)]
     return {str(finding.construct) for finding in findings}

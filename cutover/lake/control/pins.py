@@ -1,18 +1,21 @@
-"""Pins: epochs that a reader still needs; no fold merges across a pinned epoch.
+"""Pins: epochs that a reader still needs, and savepoints, which are named pins without an expiry.
 
-A pin protects files, so it holds while clocks leave a doubt: it expires once its duration has passed since the latest
-time at which it can have been written, and either another row of the history confirms that or a week more has passed.
+No fold merges across a pinned epoch. A pin protects files, so it holds while clocks leave a doubt: it expires once its
+duration has passed since the latest time at which it can have been written, and either another row of the history
+confirms that or a week more has passed. A stream can return to a savepoint.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from cutover.clock import Clock
+from cutover.definition.model.topic import check_name
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control.versions import Version
-from cutover.lake.journal import Journal
+from cutover.lake.journal import Journal, latest_by
 from cutover.lake.journal_rows import PinEvent
 from cutover.recorded_times import find_latest_times
 from cutover.settings import Settings
@@ -131,3 +134,48 @@ def list_holders(
     """List the holders of epochs of one version; None: of any version under the fingerprint."""
     held_pins = (event for event in list_held(settings, pipeline, now=now) if event.result_fingerprint == fingerprint)
     return tuple(sorted({event.holder for event in held_pins if number in {None, event.stream_version}}))
+
+
+NEVER = datetime(9000, 1, 1, tzinfo=UTC)
+"""Expiry of a savepoint."""
+_PREFIX = "savepoint/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savepoint:
+    """One epoch of one version, kept under a name."""
+
+    name: str
+    version: int  # of the stream
+    epoch: int
+    at: datetime
+
+
+def create_savepoint(settings: Settings, version: Version, epoch: int, *, name: str, now: datetime) -> Savepoint:
+    """Pin an epoch under a name until `release_savepoint`: no fold merges across it.
+
+    Raises:
+        DefinitionError: The name is invalid.
+    """
+    check_name(name, of="savepoint")
+    pin(settings, version, epoch, holder=_PREFIX + name, expires_at=NEVER, now=now)
+    return Savepoint(name=name, version=version.number, epoch=epoch, at=now)
+
+
+def release_savepoint(settings: Settings, version: Version, savepoint: Savepoint, *, now: datetime) -> None:
+    """Release a savepoint."""
+    release_pin(settings, version, savepoint.epoch, holder=_PREFIX + savepoint.name, now=now)
+
+
+def list_savepoints(settings: Settings, version: Version) -> tuple[Savepoint, ...]:
+    """List the savepoints of a version that were not released, by epoch and name."""
+    events = Journal(settings, version.pipeline, PinEvent).read()
+    latest = latest_by(
+        (event for event in events if is_of_version(event, version)), lambda event: (event.holder, event.epoch)
+    )
+    savepoints = (
+        Savepoint(name=event.holder.removeprefix(_PREFIX), version=version.number, epoch=event.epoch, at=event.at)
+        for event in latest.values()
+        if event.holder.startswith(_PREFIX) and not event.released
+    )
+    return tuple(sorted(savepoints, key=lambda savepoint: (savepoint.epoch, savepoint.name)))

@@ -4,7 +4,7 @@ import contextlib
 from datetime import datetime
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.journal import Journal

@@ -20,7 +20,7 @@ from deltalake.transaction import AddAction
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake.control import swaps, versions

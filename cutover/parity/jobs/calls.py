@@ -4,14 +4,13 @@ import ast
 from dataclasses import replace
 
 from cutover.parity.jobs import methods
-from cutover.parity.jobs.analysis import JobAnalysis
-from cutover.parity.jobs.columns import make_column, merge_columns
 from cutover.parity.jobs.containers import filter_items, update_dict
 from cutover.parity.jobs.frames import has_rows, list_frames, record_collected_rows, record_user_function
 from cutover.parity.jobs.paths import decide_test
 from cutover.parity.jobs.sources import record_setting
 from cutover.parity.jobs.sqltext import read_column
-from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.texts import make_column, merge_columns
+from cutover.parity.jobs.trace import Arguments, JobAnalysis
 from cutover.parity.jobs.values import (
     MAX_UNROLLED_ITEMS,
     BoundFunction,

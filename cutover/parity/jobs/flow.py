@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cutover.parity.jobs import expressions
-from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.paths import Assignments, Loop, PathEnd, add_branches, decide_test
-from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.trace import Arguments, JobAnalysis
 from cutover.parity.jobs.values import (
     Branch,
     Constant,

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cutover.parity import sql
-from cutover.parity.jobs.analysis import JobAnalysis
-from cutover.parity.jobs.columns import make_column, merge_columns, read_join_type
 from cutover.parity.jobs.sources import record_taint
 from cutover.parity.jobs.sqltext import read_column, read_condition
-from cutover.parity.jobs.texts import get_sql_text
-from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.texts import get_sql_text, make_column, merge_columns, read_join_type
+from cutover.parity.jobs.trace import Arguments, JobAnalysis
 from cutover.parity.jobs.values import (
     BoundFunction,
     Constant,

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cutover.parity.jobs import calls, containers, expressions
-from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.flow import RUNNERS
 from cutover.parity.jobs.paths import Activation, Loop
-from cutover.parity.jobs.trace import Arguments, Trace
+from cutover.parity.jobs.trace import Arguments, JobAnalysis, Trace
 from cutover.parity.jobs.values import (
     MISSING,
     BoundFunction,

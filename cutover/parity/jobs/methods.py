@@ -6,8 +6,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 from cutover.parity.jobs import writers
-from cutover.parity.jobs.analysis import JobAnalysis
-from cutover.parity.jobs.columns import make_column, merge_columns
 from cutover.parity.jobs.containers import LIST_METHODS, call_on_dict, call_on_list
 from cutover.parity.jobs.frames import (
     READ_METHODS,
@@ -20,8 +18,8 @@ from cutover.parity.jobs.frames import (
 )
 from cutover.parity.jobs.sources import call_on_reader, call_on_session, follow_sql, read_table
 from cutover.parity.jobs.sqltext import parse_column, read_condition, record_removals
-from cutover.parity.jobs.texts import fill_template, mark_parameters
-from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.texts import fill_template, make_column, mark_parameters, merge_columns
+from cutover.parity.jobs.trace import Arguments, JobAnalysis
 from cutover.parity.jobs.values import (
     Constant,
     DictValue,

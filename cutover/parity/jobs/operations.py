@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from cutover.parity.jobs.columns import make_column, merge_columns
 from cutover.parity.jobs.paths import decide_test
-from cutover.parity.jobs.texts import fill_template, join_texts
+from cutover.parity.jobs.texts import fill_template, join_texts, make_column, merge_columns
 from cutover.parity.jobs.values import (
     Comparison,
     Constant,

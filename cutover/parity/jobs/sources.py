@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import sqlglot
 
-from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.sqltext import find_view, follow_statements
 from cutover.parity.jobs.texts import mark_parameters
-from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.trace import Arguments, JobAnalysis
 from cutover.parity.jobs.values import (
     Constant,
     Frame,

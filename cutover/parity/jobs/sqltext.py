@@ -7,8 +7,7 @@ import sqlglot
 from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
-from cutover.parity.jobs.columns import merge_columns, read_join_type
-from cutover.parity.jobs.texts import get_sql_text
+from cutover.parity.jobs.texts import get_sql_text, merge_columns, read_join_type
 from cutover.parity.jobs.trace import Trace
 from cutover.parity.jobs.values import (
     Comparison,

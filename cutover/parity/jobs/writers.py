@@ -4,8 +4,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cutover.parity.jobs.analysis import JobAnalysis
-from cutover.parity.jobs.trace import Arguments, ForeachBatchSink
+from cutover.parity.jobs.trace import Arguments, ForeachBatchSink, JobAnalysis
 from cutover.parity.jobs.values import (
     Constant,
     Frame,

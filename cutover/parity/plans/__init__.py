@@ -1,4 +1,4 @@
 """Spark query plans, live or printed.
 
-The readers `live` and `printed` produce one form (`model`), to which `findings` applies the rules.
+The readers `live` and `printed` produce one form, to which `findings` applies the rules.
 """

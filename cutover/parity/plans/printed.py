@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.errors import DefinitionError
 from cutover.parity import sql
-from cutover.parity.plans.model import DATES, FLOAT, NO_PARENT, PlanCall, PlanNode, name_function
+from cutover.parity.plans.findings import DATES, FLOAT, NO_PARENT, PlanCall, PlanNode, name_function
 
 SECTION = re.compile(r"^== (.+) ==$")
 ANALYSED = "Analyzed Logical Plan"

@@ -23,14 +23,17 @@ from cutover.quoting import spark_literal
 from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
 from cutover.records.parsing import limits
-from cutover.records.parsing.field_sql import LOG_COLUMNS, FieldSql, convert_epoch_sql, make_field_sql
-from cutover.records.parsing.json_sql import (
+from cutover.records.parsing.field_sql import (
+    LOG_COLUMNS,
     VARIANT,
+    FieldSql,
+    convert_epoch_sql,
     count_colons_sql,
     count_present_sql,
     format_json_schema,
     join_by_or,
     list_named_parents,
+    make_field_sql,
     select_path_sql,
 )
 

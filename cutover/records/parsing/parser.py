@@ -28,16 +28,18 @@ from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
-from cutover.records.parsing.field_sql import LOG_COLUMNS, FieldSql, make_field_sqls
-from cutover.records.parsing.job_values import add_job_values, parse_job_values
-from cutover.records.parsing.json_sql import (
+from cutover.records.parsing.field_sql import (
+    LOG_COLUMNS,
+    FieldSql,
     count_colons_sql,
     count_present_sql,
     format_json_schema,
     join_by_or,
     list_named_parents,
+    make_field_sqls,
     select_path_sql,
 )
+from cutover.records.parsing.job_values import add_job_values, parse_job_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

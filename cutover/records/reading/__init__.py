@@ -1,4 +1,4 @@
 """Exact reads of the log by Spark.
 
-`scan` reads offset ranges, `batch_headers` the headers that account for offsets without a record.
+`scan` reads offset ranges.
 """

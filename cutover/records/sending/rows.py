@@ -1,14 +1,14 @@
 """Conversion of CSV and JSON-lines records to messages: key, value and log timestamp, validated before sending.
 
 Records are validated by the reference parser that Spark's is tested against, so malformed ones are known, with line and
-column, before they are in the log.
+column, before they are in the log. Columns of a CSV file may go to nested places of the JSON.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from cutover.records.record_files import (
 from cutover.records.reference.from_json import parse_job_value
 from cutover.records.reference.parse import parse_fields
 from cutover.records.reference.values import InvalidField, JsonNumber, JsonObject, ParsedRecord, select_member
-from cutover.records.sending.nested import encode_parsed_json, match_columns, nest_values
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record
@@ -335,3 +334,56 @@ def _encode_key(document: JsonObject, keys: list[JsonPath]) -> bytes:
     values = (select_member(document, path) for path in keys)
     scalars = (value if isinstance(value, bool | str | JsonNumber) else None for value in values)
     return f"[{','.join(map(encode_value, scalars))}]".encode("utf-8", "replace")
+
+
+def match_columns(header: Sequence[str], names: Sequence[str], topic: Topic) -> list[Field | None]:
+    """Match the columns of a header with those of a topic: by the path in the header, else by the valid name.
+
+    Args:
+        header: Texts of the header.
+        names: A valid name of each.
+        topic: The topic.
+    """
+    by_label = {column.label: column for column in list_fields(topic)}
+    return [by_label.get(text) or by_label.get(name) for text, name in zip(header, names, strict=True)]
+
+
+def nest_values(values: Sequence[tuple[JsonPath, Any]]) -> JsonObject:
+    """Make an object with values at their paths; elements of arrays that no path leads to are null."""
+    root: dict[str, Any] = {}
+    for path, value in values:
+        node: Any = root
+        for step, following in pairwise(path):
+            inner: Any = [] if isinstance(following, int) else {}
+            if isinstance(step, int):
+                node.extend([None] * (step + 1 - len(node)))
+                node[step] = inner if node[step] is None else node[step]
+                node = node[step]
+            else:
+                node = node.setdefault(step, inner)
+        last = path[-1]
+        if isinstance(last, int):
+            node.extend([None] * (last + 1 - len(node)))
+        node[last] = value
+    return _make_object(root)
+
+
+def _make_object(node: dict[str, Any]) -> JsonObject:
+    return JsonObject(tuple((name, _make_json(inner)) for name, inner in node.items()))
+
+
+def _make_json(node: Any) -> Any:
+    if isinstance(node, list):
+        return list(map(_make_json, node))
+    return _make_object(node) if isinstance(node, dict) else node
+
+
+def encode_parsed_json(value: Any) -> str:
+    """Encode a parsed value as JSON; numbers keep their text."""
+    if isinstance(value, JsonObject):
+        return (
+            "{" + ",".join([f"{encode_value(name)}:{encode_parsed_json(inner)}" for name, inner in value.members]) + "}"
+        )
+    if isinstance(value, list):
+        return f"[{','.join(map(encode_parsed_json, value))}]"
+    return encode_value(value)

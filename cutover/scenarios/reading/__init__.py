@@ -1,4 +1,4 @@
 """From the text of a scenario file to the setting of a runner.
 
-`parse` reads JSON into `forms` with scalar `texts`, `setting` converts it, and `refusals` describes what is invalid.
+`parse` reads JSON into `forms` with scalar `texts`, and `setting` converts it.
 """

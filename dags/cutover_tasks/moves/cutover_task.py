@@ -127,7 +127,7 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         AirflowSkipException: This run made no move.
         AirflowFailException: The stage was rolled back, so the run must not end as a success.
     """
-    from cutover.definition.model.stage import Stage  # noqa: PLC0415 -- as above
+    from cutover.definition.model.policy import Stage  # noqa: PLC0415 -- as above
     from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
 
     if proposal is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.clock import SystemClock
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import load_task_definition

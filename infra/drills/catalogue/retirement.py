@@ -2,8 +2,8 @@
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
-from cutover.infra.demo.defect import plant_defect
+from cutover.definition.model.policy import Stage
+from cutover.infra.demo.retirement import plant_defect
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.lake.journal import Journal

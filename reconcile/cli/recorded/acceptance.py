@@ -14,8 +14,8 @@ from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_values, parse_key
-from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS, AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.policy import MAX_ACCEPTED_ROWS, AcceptanceRule
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.output.console import Output

@@ -1,1 +1,1 @@
-"""Other forms of a report: `markdown` with CSV, `exposition` for Prometheus, and a local `server` of the files."""
+"""Other forms of a report: `markdown` with CSV, and `exposition` for Prometheus."""

@@ -17,7 +17,7 @@ from cutover.reconcile.result import cost, lateness_text, text
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.parts import list_uncounted
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
+from cutover.reconcile.result.text import describe_equal_within, describe_readings
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPECIAL = re.compile(r"[^\w \-.,:;=+/%()]", re.ASCII)

@@ -1,4 +1,4 @@
 """Facts that the invariants check, read once from one version of each table (`source`) and from the log.
 
-`facts` are the values, which `gather` reads as they are needed: `rows`, `log_counts`, `recompute` and `results`.
+`facts` are the values, which `recompute` gathers as they are needed from `rows`, `log_counts` and `results`.
 """

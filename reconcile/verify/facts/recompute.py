@@ -2,17 +2,19 @@
 
 The ids that a stream had seen before an epoch are those that its epoch log retains. For event minutes whose ids have
 left the epoch log, the first record of an id can no longer be determined: there, a record that the ledger lists as a
-duplicate counts as one.
+duplicate counts as one. Facts are gathered part by part, as the checks need them.
 """
 
-# ruff: noqa: S608 -- our constant names, and numbers
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import duckdb
+
 from cutover.counts import count_noun
+from cutover.errors import CutoverError
 from cutover.lake.control import pins
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -22,12 +24,20 @@ from cutover.lake.integrity.lost_records import LostRecords, record_bounds
 from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import to_plain
-from cutover.reconcile.verify.facts import log_counts, results, rows
-from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, Twin, VerifyFacts
+from cutover.reconcile.verify.facts import log_counts, recompute, results, rows
+from cutover.reconcile.verify.facts.facts import (
+    NOT_REQUESTED,
+    Group,
+    Prefix,
+    RecomputedPortion,
+    Refold,
+    Twin,
+    VerifyFacts,
+)
 from cutover.reconcile.verify.facts.log_counts import SameLog
 from cutover.reconcile.verify.facts.rows import Segment, segments
-from cutover.reconcile.verify.facts.source import ALL_ROWS, ROWS, Source
-from cutover.reconcile.verify.model import format_utc_time
+from cutover.reconcile.verify.facts.source import ALL_ROWS, ROWS, Source, explain_unreadable
+from cutover.reconcile.verify.model import Unknown, format_utc_time
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
@@ -35,6 +45,10 @@ from cutover.records.parsing.limits import MAX_MICROS
 from cutover.records.reference import ResultRow, UncountedPair
 from cutover.records.reference.parse import parse_record
 from cutover.timestamps import to_micros
+
+# ruff: noqa: S608 -- our constant names, and numbers
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
+
 
 _IDS = kind_sql(RowKind.IDS)
 
@@ -298,3 +312,34 @@ def _compare_fold(source: Source, facts: VerifyFacts, version: int) -> Refold | 
     explanation = "expected the result of the version before it, got another."
     different = (f"window {format_utc_time(at)}: {explanation}" for at in comparison.changed_windows)
     return Refold(version=version, windows=comparison.windows, different=tuple(different))
+
+
+PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
+    "books": rows.compute_row_totals,
+    "batch_ledger": rows.read_batch_ledger,
+    "commits": rows.read_commits,
+    "reopened": rows.find_reopened,
+    "log": log_counts.count_log_records,
+    "prefix": recompute.recompute_prefix,
+    "paths": results.evaluate_path_agreement,
+    "finals": results.compare_finals,
+    "repeated": results.compare_repeated_runs,
+    "foreign": rows.list_foreign_changes,
+}
+
+
+def with_part(source: Source, facts: VerifyFacts, name: str) -> VerifyFacts:
+    """Add one part to the facts unless they have it; a part that cannot be gathered becomes `Unknown`.
+
+    Raises:
+        LakeError: A file of the epoch log cannot be read.
+    """
+    if getattr(facts, name) != NOT_REQUESTED:
+        return facts
+    try:
+        part = PARTS[name](source, facts)
+    except duckdb.Error as error:
+        raise explain_unreadable(source.log, error) from error
+    except CutoverError as error:
+        part = Unknown(reason=str(error).split("\n", maxsplit=1)[0])
+    return replace(facts, **{name: part})  # type: ignore[arg-type]  # `PARTS` has the right type for each name

@@ -11,12 +11,12 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.gate import approval, evidence, present, stage
+from cutover.reconcile.gate import approval, evidence, stage
 from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.settings import Settings
@@ -53,7 +53,7 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     gate_evidence = Evidence()
     monkeypatch.setattr(evidence, "read_evidence", gate_evidence.read)
     now = PresentState(run=run(3), reason="they agree")
-    monkeypatch.setattr(present, "examine_present", lambda *_: now)
+    monkeypatch.setattr(stage, "examine_present", lambda *_: now)
     return gate_evidence
 
 
@@ -113,7 +113,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
         stage.withdraw_move(place, proposal, "it was marked failed", CLOCK)
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(present, "examine_present", compare_and_withdraw)
+    monkeypatch.setattr(stage, "examine_present", compare_and_withdraw)
 
     with pytest.raises(SequenceConflictError):
         move(lake, proposal)
@@ -121,7 +121,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
     assert (current_stage(lake), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
 
-    monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
+    monkeypatch.setattr(stage, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(lake, make_proposal(lake)) is Stage.SHADOW  # the evidence for it still holds
     stage.withdraw_move(place, proposal, "too late", CLOCK)
     assert len(read_gate_events(place, "clicks")) == 2
@@ -162,7 +162,7 @@ def test_what_changes_during_the_look_is_not_approved(
         recorded_evidence.version = 1
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(present, "examine_present", change_and_compare)
+    monkeypatch.setattr(stage, "examine_present", change_and_compare)
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
         move(lake, proposal)
@@ -266,7 +266,7 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     proposal = make_proposal(lake)
     assert recorded_evidence.runs
     bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
-    monkeypatch.setattr(present, "examine_present", lambda *_: bad)
+    monkeypatch.setattr(stage, "examine_present", lambda *_: bad)
 
     decision = stage.move(lake, "advance", "x", CLOCK, approved=StageApproval(proposal=proposal, who="ada"))
 

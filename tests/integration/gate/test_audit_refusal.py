@@ -14,15 +14,21 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile.audit import window_sample
+from cutover.reconcile.audit.window_sample import (
+    _measure_gap,
+    audit_windows,
+    describe_audit,
+    describe_next_step,
+    find_audit_problem,
+    find_population,
+)
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.result.finding import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.verdict.audits.power import DAY
-from cutover.reconcile.window_audit import audit_sample
-from cutover.reconcile.window_audit.audit_sample import audit_windows, describe_audit, describe_next_step
-from cutover.reconcile.window_audit.population import _measure_gap, find_audit_problem, find_population
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import make_audit
@@ -144,7 +150,7 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
     compared_counts = iter((0, 1))
     monkeypatch.setattr(
-        audit_sample,
+        window_sample,
         "_compare",
         lambda *_: change_report(agrees, windows=Windows(compared=next(compared_counts))).finding,
     )

@@ -17,7 +17,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import journal
 from cutover.lake.control import versions

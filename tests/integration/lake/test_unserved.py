@@ -12,7 +12,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Lateness, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.stages import current_stage

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- as every job has it
 
 from cutover.cli import app
 from cutover.errors import DefinitionError
-from cutover.parity import plan
+from cutover.parity.plans import live
 from cutover.parity.rules import ParityFinding
 from tests.support.planned_jobs import BY_TYPES, JOBS, explain, find_constructs, list_expected_constructs, plan_job
 
@@ -174,7 +174,7 @@ LIVE: dict[str, Case] = {
 def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
     make, expects = (CASES | LIVE)[name]
 
-    assert sorted_constructs(plan.check_frame(make(tables))) == sorted(expects)
+    assert sorted_constructs(live.check_frame(make(tables))) == sorted(expects)
 
 
 @pytest.mark.quick
@@ -182,7 +182,7 @@ def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
 def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
 
-    assert sorted_constructs(plan.check_text(explain(make(tables), "extended"), "x")) == sorted(expects)
+    assert sorted_constructs(live.check_text(explain(make(tables), "extended"), "x")) == sorted(expects)
 
 
 @pytest.mark.quick
@@ -190,7 +190,7 @@ def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
 def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
 
-    assert sorted_constructs(plan.check_text(make(tables)._jdf.queryExecution().analyzed().toJSON(), "x")) == sorted(
+    assert sorted_constructs(live.check_text(make(tables)._jdf.queryExecution().analyzed().toJSON(), "x")) == sorted(
         expects
     )
 
@@ -199,7 +199,7 @@ def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
 @pytest.mark.parametrize("name", [name for name in CASES if "clock" not in name])
 def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
-    text = plan.check_text(explain(make(tables), "formatted"), "x")
+    text = live.check_text(explain(make(tables), "formatted"), "x")
 
     assert {str(finding.construct) for finding in text} == {construct for construct, _ in expects}
 
@@ -231,9 +231,9 @@ def test_what_is_no_plan_is_refused_with_the_reason(tables: Tables) -> None:
         (cut_short, "maxToStringFields"),
     ]:
         with pytest.raises(DefinitionError, match=reason):
-            plan.check_text(text, "x.txt")
+            live.check_text(text, "x.txt")
     with pytest.raises(DefinitionError, match=r"expected a DataFrame .* got builtins.int"):
-        plan.check_frame(3)  # type: ignore[arg-type]
+        live.check_frame(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.quick
@@ -264,6 +264,6 @@ def test_a_deep_plan_is_read(tables: Tables) -> None:
     deep = "\n".join(["id: int", root, *("   " * depth + "+- " + root for depth in range(3_000))])
 
     assert (
-        plan.check_text(f"{title}== Analyzed Logical Plan ==\n{deep}\n== Optimized Logical Plan =={after_head}", "x")
+        live.check_text(f"{title}== Analyzed Logical Plan ==\n{deep}\n== Optimized Logical Plan =={after_head}", "x")
         == ()
     )

@@ -14,7 +14,7 @@ from cutover.cli import app
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, decide
@@ -24,7 +24,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.lifecycle import DifferenceState
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.reconcile.watch import findings
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import Lake, Sale, edit_batch_row, lake_of, reconcile, replace_batch, write

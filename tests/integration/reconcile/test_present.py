@@ -20,7 +20,7 @@ from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history, records
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings

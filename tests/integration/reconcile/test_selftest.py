@@ -25,13 +25,11 @@ from cutover.reconcile.report import page
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.selftest import drawn_plants, table_rows, trial
+from cutover.reconcile.selftest import copied_lake, drawn_plants, trial
 from cutover.reconcile.selftest.drawn_plants import Plant
-from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
-from cutover.reconcile.selftest.record import find_newest_self_test
 from cutover.reconcile.selftest.self_test import self_test
-from cutover.reconcile.selftest.trial_result import evaluate_trial
+from cutover.reconcile.selftest.trial_result import SelfTest, evaluate_trial, find_newest_self_test
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
@@ -114,7 +112,7 @@ def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> N
         )
         commits.replace(table, [], [new_file])
 
-    struck = [table_rows.flip_bit(uri, number / 20) for number in range(20)]
+    struck = [copied_lake.flip_bit(uri, number / 20) for number in range(20)]
 
     assert len(set(struck)) > 1
     assert not [path for path in struck if f"_kind={RowKind.IDS}" in path or "ids-" in path]

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.cli import app
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.report.forms import exposition, markdown, server
+from cutover.reconcile.cli import report
+from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import SCHEMA, Report
 from cutover.settings import Settings
@@ -163,10 +164,10 @@ def reconcile_nothing(home: Settings) -> Report:
 @pytest.fixture
 def address(home: Settings, diverged: Report) -> Iterator[str]:
     assert diverged.run.page is not None
-    with server.open_server(home.reports_dir, 0) as running:
+    with report.open_server(home.reports_dir, 0) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield f"http://{server.HOST}:{running.server_port}"
+        yield f"http://{report.HOST}:{running.server_port}"
         running.shutdown()
         thread.join()
 

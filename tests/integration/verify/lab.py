@@ -23,7 +23,7 @@ from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState, Verification
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, advance_watermark

@@ -17,7 +17,7 @@ from cutover.lake.paths import control_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import KafkaSettings
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON

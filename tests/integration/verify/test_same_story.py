@@ -10,7 +10,7 @@ from cutover.batch.recompute import recompute_windows
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, pipeline_of
 

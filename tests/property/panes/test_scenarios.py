@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.cli.simulate import to_json
 from cutover.errors import DefinitionError
 from cutover.panes import batch, reference
 from cutover.scenarios.compare import compare_outcome
 from cutover.scenarios.plot import draw_scenario
 from cutover.scenarios.reading.forms import ScenarioForm
 from cutover.scenarios.reading.parse import parse_cases, parse_scenario
-from cutover.scenarios.show import to_json
 from tests.support.pages import figures
 
 TYPES = ["fixed", "sliding", "daily", "sessions", "global", "at_watermark", "every", "after_delay", "after_count"]

@@ -18,7 +18,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.journal import Journal, JournalRow, SequenceConflictError
 from cutover.lake.serving import serving_table
 from cutover.reconcile.gate import evidence as evidence_of
-from cutover.reconcile.gate import present
+from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.reconcile.verdict.records import fold_lines
 from cutover.settings import Settings
@@ -114,7 +114,7 @@ class World:
             mock.patch.object(Journal, "next_sequence", _as_method(self.next_sequence)),
             mock.patch.object(Journal, "append", _as_method(self.append)),
             mock.patch.object(evidence_of, "read_evidence", self.evidence),
-            mock.patch.object(present, "examine_present", self.compare_now),
+            mock.patch.object(stage, "examine_present", self.compare_now),
             mock.patch.object(serving_table, "update_tables"),
         ):
             yield

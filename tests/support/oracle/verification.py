@@ -9,7 +9,7 @@ from cutover.quoting import identifier
 from cutover.reconcile.verify.facts.rows import query_ledger
 from cutover.reconcile.verify.facts.source import ROWS, Source, VerifyRequest, open_source
 from cutover.reconcile.verify.model import CheckState, Verification, cap_violations
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records.classes import Class
 from tests.support.oracle.completeness import Cell, CountedRow, HeldRows, check
 from tests.support.oracle.records import Oracle

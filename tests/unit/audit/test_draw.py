@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition import Daily, Fixed, Sliding
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, list_windows
-from cutover.reconcile.window_audit.population import sample_windows
+from cutover.reconcile.audit.window_sample import sample_windows
 
 HOUR = 3_600_000_000
 HOURS = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(20)]

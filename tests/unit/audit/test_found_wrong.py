@@ -8,11 +8,10 @@ import pytest
 from cutover.definition import Audit
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.control.versions import Version
+from cutover.reconcile.audit.window_sample import Population, _evaluate_comparison
 from cutover.reconcile.result.finding import Cause, Difference, Finding, PolicyResult, Verdict, Windows
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.verdict.audits.power import plan_sample
-from cutover.reconcile.window_audit.audit_sample import _evaluate_comparison
-from cutover.reconcile.window_audit.population import Population
 from cutover.timestamps import format_micros
 from tests.support.history.audits import make_audit
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Topic
-from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.definition.model.policy import AcceptanceRule
 from cutover.reconcile.audit import blame
 from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure, describe_noise, make_rule
 from cutover.reconcile.audit.run import draw_batch_replay

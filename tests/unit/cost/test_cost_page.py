@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 
-from cutover.reconcile.cost.fold import fold, price
+from cutover.reconcile.cost.measure import fold, price
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement

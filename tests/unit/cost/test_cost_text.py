@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.cost.measure import fold
 from cutover.reconcile.result.cost import Agreement, amount_text, describe_lines, describe_price, nines_text, size_text
 from cutover.reconcile.result.text import THIN
 from tests.unit.cost.test_fold import batch, epoch, make_cost

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
-from cutover.definition.model.policy import Policy
+from cutover.definition.model.policy import AcceptanceRule, AcceptanceRules, Policy
 from cutover.reconcile.gate.criteria import describe_next_run
 from cutover.reconcile.gate.decide import Condition, ContractCheck, RecordedHazard
 from cutover.reconcile.result.text import THIN

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.model.policy import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Policy, Stage
 from cutover.reconcile.gate.decide import Condition, ContractCheck, EvidenceRun, GateEvidence, RecordedHazard, decide
 from tests.support.history.gate_evidence import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, make_run
 

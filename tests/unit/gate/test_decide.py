@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cutover.definition.model.policy import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Policy, Stage
 from cutover.reconcile.gate.decide import (
     EvidenceRun,
     GateDecision,
@@ -17,7 +16,7 @@ from cutover.reconcile.gate.decide import (
 )
 from cutover.reconcile.result.parts import rate
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.trial_result import SelfTest
 from tests.support.history.gate_evidence import (
     DAY,
     HOUR,

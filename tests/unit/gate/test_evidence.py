@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cutover.definition import Lateness
-from cutover.definition.model.policy import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Policy, Stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import ComparisonRow, GateEvent

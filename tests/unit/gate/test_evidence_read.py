@@ -10,7 +10,7 @@ import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Expect
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.lake.batch_runs import ExpectationResult
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.journal_rows import VersionEvent

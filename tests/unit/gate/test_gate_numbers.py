@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.metrics.families import MetricSample
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_newer_cut, list_blocks

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.reconcile.gate.decide import Condition, PresentState, RecordedHazard, Replayability
 from cutover.reconcile.result.text import THIN
 from tests.support.history.gate_evidence import DAY, HOUR, NOW, POLICY, ROOMY, make_present_state, make_run

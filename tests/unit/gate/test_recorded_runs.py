@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.model.policy import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Policy, Stage
 from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, GateEvidence

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from cutover.infra.cli.screens import list_finding_lines, list_status_lines
+from cutover.infra.cli.installation import list_finding_lines, list_status_lines
 from cutover.infra.doctor import Diagnosis, Examination
 from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.supervisor import ProgramState

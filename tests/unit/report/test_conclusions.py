@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.cost.measure import fold
 from cutover.reconcile.report import page
 from cutover.reconcile.report.drawings import curves
 from cutover.reconcile.report.forms import exposition

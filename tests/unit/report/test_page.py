@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.reconcile.report import files, page, script
+from cutover.reconcile.report import files, page
 from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.finding import (
     Cause,
@@ -149,7 +149,7 @@ def test_page_has_one_own_script_and_no_remote_asset() -> None:
         value for name, value in page_outline.attributes if name in {"src", "href", "srcset", "action", "data"}
     ]
 
-    assert re.findall("<script[^>]*>(.*?)</script>", html, re.DOTALL) == [script.read_script()]
+    assert re.findall("<script[^>]*>(.*?)</script>", html, re.DOTALL) == [page.read_script()]
     assert page_outline.tags.count("script") == 1
     assert [address for address in addresses if not address.startswith("#")] == []
     assert [name for name, _ in page_outline.attributes if name.startswith("on")] == []
@@ -157,7 +157,7 @@ def test_page_has_one_own_script_and_no_remote_asset() -> None:
 
 def test_page_allows_only_its_own_script() -> None:
     contents = [value for name, value in outline(page.render_page(flights())).attributes if name == "content"]
-    digest = base64.b64encode(hashlib.sha256(script.read_script().encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(page.read_script().encode()).digest()).decode()
     policy = next(content for content in contents if "default-src 'none'" in content)
 
     assert re.findall("script-src ([^;]*);", policy) == [f"'sha256-{digest}'"]
@@ -166,7 +166,7 @@ def test_page_allows_only_its_own_script() -> None:
 def test_script_writes_no_markup_and_makes_no_request() -> None:
     banned = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(", "fetch", "XMLHttp")
 
-    assert [word for word in banned if word in script.read_script()] == []
+    assert [word for word in banned if word in page.read_script()] == []
 
 
 def test_links_inside_the_page_have_targets() -> None:

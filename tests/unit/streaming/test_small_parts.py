@@ -4,7 +4,7 @@ import pytest
 
 from cutover.errors import LakeError, LogError
 from cutover.streaming.microbatch import spill
-from cutover.streaming.process.backpressure import Pace, next_pace
+from cutover.streaming.process.driver_metrics import Pace, next_pace
 from cutover.streaming.process.health import one_line
 from cutover.streaming.sink.committer import new_run_id, pid_of
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cutover.clock import SystemClock
 from cutover.definition import Policy
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.lake.control.stages import current_stage
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
@@ -17,7 +17,7 @@ from cutover.probe import Point
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.gate.present import examine_present
+from cutover.reconcile.gate.stage import examine_present
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history

@@ -13,7 +13,7 @@ from typing import Any
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.engine import queries
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema

@@ -9,7 +9,7 @@ import pyarrow as pa
 from cutover.clock import SystemClock
 from cutover.definition import Audit
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.engine import queries
 from cutover.lake.control import pins
 from cutover.lake.control.stages import current_stage, read_gate_events
@@ -17,8 +17,8 @@ from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.pipeline_lake import BATCH_TABLES
+from cutover.reconcile.audit.window_sample import audit_windows
 from cutover.reconcile.gate import stage
-from cutover.reconcile.window_audit.audit_sample import audit_windows
 from tests.faults.fault import Fault
 from tests.faults.running.definition import EASY
 from tests.faults.running.rig import Rig

@@ -9,13 +9,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import BatchTable, PipelineLake
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import decide
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from tests.faults.fault import Fault, Part
 from tests.faults.running.definition import definition
 from tests.faults.running.rig import Rig

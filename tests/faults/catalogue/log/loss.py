@@ -5,7 +5,7 @@ from functools import partial
 
 from cutover.clock import SystemClock
 from cutover.definition import Lateness
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.engine import queries
 from cutover.lake.control import losses, versions
 from cutover.lake.epochs.epoch_log import EpochLog

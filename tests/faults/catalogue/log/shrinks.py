@@ -6,7 +6,7 @@ from functools import partial
 
 from cutover.batch.recompute import recompute_windows
 from cutover.clock import SystemClock
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import CutoverError, LogError
 from cutover.lake.serving import views
 from cutover.reconcile.gate import evidence

@@ -33,7 +33,7 @@ from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.selftest import trial
 from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records import reference
 from cutover.settings import DimensionSettings, KafkaSettings, Settings
 from cutover.streaming import driver

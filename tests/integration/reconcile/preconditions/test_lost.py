@@ -10,7 +10,7 @@ import pytest
 
 from cutover.cli.app import main
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.lake.control import losses
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss

@@ -10,8 +10,7 @@ import pytest
 
 from cutover.definition import Count, Lateness, Pipeline, Sessions
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.cost.fold import price
-from cutover.reconcile.cost.measure import parse_agreement
+from cutover.reconcile.cost.measure import parse_agreement, price
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_settlement
 from cutover.reconcile.result.parts import FEW, Settlement, SettlementPoint

@@ -14,7 +14,7 @@ from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import only_driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.conftest import Start
 from tests.integration.streaming.rig import Event

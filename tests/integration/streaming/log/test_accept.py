@@ -26,8 +26,7 @@ from cutover.reconcile.verify.facts import log_counts
 from cutover.reconcile.verify.facts.source import VerifyRequest, open_source
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import run_folder
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import only_driver, run_folder
 from cutover.streaming.recovery import accept_loss
 from cutover.streaming.sink.committer import Committer, check_fencing
 from cutover.streaming.source import start_offsets

@@ -10,18 +10,17 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import savepoints, versions
+from cutover.lake.control import pins, versions
 from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe, silent
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import run_folder
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import only_driver, run_folder
 from cutover.streaming.recovery import fork
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -126,7 +125,7 @@ def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings
         fork.savepoint(lake, "gone", 1, CLOCK)
 
     assert [version.number for version in versions.list_stream_versions(lake)] == [0]
-    assert savepoints.list_savepoints(settings, current(lake)) == ()
+    assert pins.list_savepoints(settings, current(lake)) == ()
 
 
 @pytest.mark.quick

@@ -19,11 +19,10 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify_pipeline
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import run_folder
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import only_driver, run_folder
 from cutover.streaming.replacement.common_cut import find_readable_cut, list_common_cuts
 from cutover.streaming.replacement.compare import compare_versions
 from cutover.streaming.replacement.replay import replay_log

@@ -39,8 +39,7 @@ from cutover.lake.serving import serving_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, only_driver, run_folder
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.common_cut import find_stream
 from cutover.streaming.replacement.compare import (

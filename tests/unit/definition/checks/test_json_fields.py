@@ -9,10 +9,10 @@ import pytest
 from cutover.definition import Count, Fixed, Join, JsonField, Pipeline, Topic
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.json_fields import format_path, parse_path
 from cutover.definition.model.topic import list_fields
 from cutover.errors import DefinitionError
+from cutover.lake.recorded_definitions import decode_definition, encode_definition
 
 TOPIC = Topic(
     name="t",

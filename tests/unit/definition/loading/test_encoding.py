@@ -30,9 +30,9 @@ from cutover.definition import (
 )
 from cutover.definition.compile.fingerprint import describe_version, result_fingerprint
 from cutover.definition.loading import catalogue
-from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.triggers import Trigger
 from cutover.errors import DefinitionError
+from cutover.lake.recorded_definitions import decode_definition, encode_definition
 from cutover.settings import Settings
 from tests.support.log.logs import WINDOWS
 from tests.support.rows.measured import PIPELINE

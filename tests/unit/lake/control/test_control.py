@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.lake import journal
 from cutover.lake.control import pins, restore

@@ -10,7 +10,7 @@ import pytest
 
 from cutover.cli.lake import restore_control
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.stage import Stage
+from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import sequence_marks

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from cutover.engine import queries
-from cutover.reconcile.comparison import segments
-from cutover.reconcile.comparison.segments import SegmentColumn
+from cutover.reconcile.comparison import digests
+from cutover.reconcile.comparison.digests import SegmentColumn
 from cutover.reconcile.result.finding import KeySegment
 
 Rows = Iterable[tuple[str | None, int]]  # value, rows of it
@@ -20,7 +20,7 @@ def find(different: Rows, all_rows: Rows, columns: tuple[str, ...] = ("shop",)) 
                 connection.execute(f"INSERT INTO {name} SELECT ? FROM range({count})", [value])  # noqa: S608 -- ours
         column = SegmentColumn(value="shop", all_values="(SELECT shop AS v, 1 AS n FROM every)")
         compared = sum(count for _, count in all_rows)
-        return segments.find_over_represented_values(
+        return digests.find_over_represented_values(
             connection, dict.fromkeys(columns, column), "different", str(compared)
         )
 
@@ -80,7 +80,7 @@ def test_segments_are_the_same_for_any_way_of_counting(few: int, monkeypatch: py
     rows: Rows = [("a", 40), (None, 9), ("b", 5), ("c", 30)]
     all_rows: Rows = [("a", 50), (None, 9), ("b", 5), ("c", 900), ("d", 1_500)]
     usual = find(rows, all_rows)
-    monkeypatch.setattr(segments, "FEW", few)
+    monkeypatch.setattr(digests, "FEW", few)
 
     assert find(rows, all_rows) == usual
     assert [segment.value for segment in usual] == [None, "b", "a"]

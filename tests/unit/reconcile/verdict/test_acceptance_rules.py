@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
+from cutover.definition.model.policy import AcceptanceRule, AcceptanceRules
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
 from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, place_of

@@ -11,8 +11,7 @@ from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming.process import detached, heartbeat
-from cutover.streaming.process.heartbeat import first_beat
-from cutover.streaming.process.lock import only_driver
+from cutover.streaming.process.heartbeat import first_beat, only_driver
 
 
 @pytest.fixture
