@@ -9,6 +9,8 @@ CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_a
 	tests/property/panes/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
 	tests/integration/reconcile/attribution/test_lookups.py tests/integration/streaming/driver/test_delivery.py
 FAULT ?=
+PART ?=
+export CUTOVER_TEST_PART = $(PART)
 DRILL ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
@@ -100,7 +102,7 @@ test-faults: setup ## run the quick fault tests
 	@$(PYTEST) tests/faults
 
 faults: setup ## inject every fault (FAULT=F04: some of them) and generate docs/faults.md from the results
-	@$(if $(FAULT),,rm -f docs/faults.jsonl)
+	@$(if $(FAULT)$(PART),,rm -f docs/faults.jsonl)
 	@CUTOVER_TEST_COMPILED=1 CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) $(XDIST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md && exit $$code
 
@@ -113,7 +115,7 @@ drills: setup ## cause every alert on an embedded stack and follow its runbook (
 	.venv/bin/python -m cutover.infra.drills.sequence docs/drills.json docs/drills.md; exit $$code
 
 flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, with SEED=...: no wrong verdict, no traceback
-	@.venv/bin/python -m tests.support.comparison.flips --flips $(FLIPS) --seed $(SEED)
+	@.venv/bin/python -m tests.support.comparison.flips --flips $(FLIPS) --seed $(SEED) $(if $(PART),--part $(PART))
 
 mutations: setup ## break LINES=25 lines of the kernel, each in a copy, with SEED=...: the tests that fail (docs/tests.md)
 	@.venv/bin/python -m tests.mutations --seed $(SEED) --lines $(LINES)
@@ -131,8 +133,8 @@ test-object-store: jars-s3 ## opt-in: run both paths and the reconciler with an 
 	@bash tests/object_store/setup.sh
 	@$(PYTEST) tests/object_store
 
-nightly: setup ## run every opt-in target (ONLY=test-cluster,... for some) in sequence; writes docs/tests.md (hours)
-	@.venv/bin/python -m tests.nightly $(if $(ONLY),--only $(ONLY))
+nightly: setup ## run every opt-in target (ONLY=test-cluster,... for some; MINUTES=40 for a while) in sequence; writes docs/tests.md (hours)
+	@.venv/bin/python -m tests.nightly $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a quick run)
 	@PYTHONPATH=build/bench .venv/bin/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -62,8 +62,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> schedule.
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the long tests, and order those of a worker, the same way in each."""
+    """Mark the long tests, select those of a part, and order those of a worker, the same way in each."""
     tiers.mark(items)
+    if part := os.environ.get("CUTOVER_TEST_PART"):
+        selected = set(schedule.select_part([item.nodeid for item in items], part))
+        items[:] = [item for item in items if item.nodeid in selected]
     if hasattr(config, "workerinput"):
         schedule.sort(items)
 

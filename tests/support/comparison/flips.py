@@ -13,8 +13,9 @@ import random
 import re
 import sys
 import tempfile
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -118,17 +119,17 @@ def _outcome(settings: Settings, file: Path, place: int, right: tuple[object, ..
 
 
 def campaign(
-    home: Path, number: int, seed: int, only: Sequence[str] | None = None
+    home: Path, number: int, seed: int, is_selected: Callable[[str], bool] = lambda _: True
 ) -> Iterator[tuple[str, Counter[str]]]:
-    """Flip `number` bits in files of each kind, or of some; yield each kind with its counts by outcome."""
+    """Flip `number` bits in files of each selected kind; yield each kind with its counts by outcome."""
     settings = make_lake(home)
     lake, right = Path(settings.lake_uri), data_findings(reconcile(PipelineLake(settings, PIPELINE)))
     entries = list_files_by_kind(lake)
-    for kind in entries if only is None else [kind for kind in only if kind in entries]:
+    for kind in filter(is_selected, entries):
         yield kind, count_outcomes(settings, list_files_by_kind(lake).get(kind, []), number, seed, right)
     DeltaTable(str(next(lake.rglob("stream/_delta_log")).parent)).create_checkpoint()  # entries are not read behind it
     checkpoints = {kind: files for kind, files in list_files_by_kind(lake).items() if kind not in entries}
-    for kind in checkpoints if only is None else [kind for kind in only if kind in checkpoints]:
+    for kind in filter(is_selected, checkpoints):
         yield kind, count_outcomes(settings, checkpoints[kind], number, seed, right)
 
 
@@ -138,10 +139,17 @@ def main() -> int:
     parser.add_argument("--flips", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", action="append", help="A kind of file, such as `batch`; all if it is left out.")
+    parser.add_argument("--part", default="1/1", help="A part of the kinds, such as `3/10`.")
     args = parser.parse_args()
+    number, _, count = args.part.partition("/")
+
+    def is_selected(kind: str) -> bool:
+        is_in_part = zlib.crc32(kind.encode()) % int(count) == int(number) - 1
+        return is_in_part and (args.only is None or kind in args.only)
+
     code = 0
     with tempfile.TemporaryDirectory() as home:
-        for kind, outcomes in campaign(Path(home), args.flips, args.seed, args.only):
+        for kind, outcomes in campaign(Path(home), args.flips, args.seed, is_selected):
             sys.stdout.write(json.dumps({"kind": kind, **outcomes}) + "\n")
             sys.stdout.flush()
             code = max(code, int(any(text.startswith("WRONG") for text in outcomes)))

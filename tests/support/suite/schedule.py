@@ -7,7 +7,9 @@ is a copy of such a file, by which the next runs are ordered. It need not be new
 
 import json
 import os
+import zlib
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -50,6 +52,12 @@ def sort(items: list[pytest.Item]) -> None:
     """Sort the longest units first; the order within each stays."""
     took: dict[str, float] = json.loads(KNOWN.read_text(encoding="utf-8"))
     items.sort(key=lambda item: -took.get(unit_of(item.nodeid), 0.0))
+
+
+def select_part(tests: Sequence[str], part: str) -> list[str]:
+    """Return the tests of one part of a run, such as `3/8`; each unit is in one part, whatever else is collected."""
+    number, _, count = part.partition("/")
+    return [test for test in tests if zlib.crc32(unit_of(test).encode()) % int(count) == int(number) - 1]
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]

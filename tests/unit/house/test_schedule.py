@@ -37,6 +37,14 @@ def test_units_come_longest_first_and_the_order_within_them_stays() -> None:
     ]
 
 
+def test_each_unit_is_in_one_part() -> None:
+    tests = [f"tests/{file}.py::{test}" for file in "abcdefgh" for test in "xyz"]
+    parts = [schedule.select_part(tests, f"{number}/3") for number in (1, 2, 3)]
+
+    assert sorted(test for part in parts for test in part) == tests
+    assert sum(len({schedule.unit_of(test) for test in part}) for part in parts) == 8
+
+
 @pytest.mark.parametrize("file", sorted(schedule.APART))
 def test_files_that_are_split_exist(file: str) -> None:
     assert (schedule.ROOT / file).is_file()
