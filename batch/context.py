@@ -1,6 +1,6 @@
-"""Inputs and state of one batch run, shared by its steps, with its lock and its OpenLineage inputs and outputs.
+"""Inputs and state of one batch run, shared by its steps, and the lock that admits one run of a pipeline at a time.
 
-The lock admits one run of a pipeline at a time; the kernel releases it when its holder dies.
+The kernel releases the lock when its holder dies.
 """
 
 import fcntl
@@ -27,11 +27,10 @@ from cutover.engine.spark import session
 from cutover.engine.usage import UsageMeter
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake.batch_runs import BatchRun, ExpectationResult, Incomplete, Range
+from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.control.losses import Starts, find_touched_windows
 from cutover.lake.integrity import complete_read
 from cutover.lake.journal_rows import Loss
-from cutover.lineage.runs import RunDatasets
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
@@ -40,33 +39,6 @@ from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def find_touched_by_run(lake: PipelineLake, batch_run: BatchRun | None) -> RunDatasets:
-    """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
-    if batch_run is None:
-        return RunDatasets()
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
-
-    outputs = [datasets.make_output_table(lake.batch_uri(), batch_run.batch_version)]
-    outputs.append(datasets.make_output_table(lake.batch_uri("batch_ledger"), batch_run.ledger_version))
-    read = datasets.make_input_topics(
-        lake.settings, batch_run.topic, batch_run.topic_id, batch_run.cluster_id, batch_run.scanned
-    )
-    facets = {"runId": batch_run.run_id, "epoch": batch_run.epoch, "windowRanges": len(batch_run.computed)}
-    return RunDatasets(inputs=tuple(read), outputs=tuple(outputs), facets=facets)
-
-
-def find_touched_by_repair(lake: PipelineLake, outcome: tuple[BatchRun, bool]) -> RunDatasets:
-    """Return what a repair wrote; nothing, where it had been published before."""
-    run, was_published = outcome
-    return find_touched_by_run(lake, None if was_published else run)
-
-
-def find_touched_by_undo(lake: PipelineLake, outcome: tuple[BatchRun | None, str, bool]) -> RunDatasets:
-    """Return the outputs of an undone repair; none if it was a draft or was undone before."""
-    run, _, was_undone = outcome
-    return find_touched_by_run(lake, None if was_undone else run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from cutover import probe as probes
-from cutover.batch import context, plan, windows
+from cutover.batch import lineage, plan, windows
 from cutover.batch.context import PATIENCE, RunContext, StagedRun, writer_lock
 from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
 from cutover.batch.read import index, scan
@@ -64,7 +64,7 @@ def list_run_samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[Metri
         yield MetricSample(f"cutover_batch_{name}", (pipeline.name,), value)
 
 
-@runs.emit_lineage("batch", context.find_touched_by_run)
+@runs.emit_lineage("batch", lineage.find_touched_by_run)
 @tasks.write_metrics("batch", tasks.describe_samples(list_run_samples))
 def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test passes
     lake: PipelineLake,

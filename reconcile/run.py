@@ -28,7 +28,7 @@ from cutover.reconcile.report.forms import exposition
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetadata
-from cutover.reconcile.selftest import trial_result as selftests
+from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import history, series
 from cutover.reconcile.verdict.acceptance import Acceptance
 

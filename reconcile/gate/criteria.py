@@ -21,7 +21,7 @@ from cutover.reconcile.gate.gate_values import (
 )
 from cutover.reconcile.result.finding import ACCEPTED_BEYOND_POLICY, DIMENSION, EXPLAINED_BEYOND_POLICY
 from cutover.reconcile.result.text import count_noun, duration, share
-from cutover.reconcile.selftest.trial_result import SelfTest
+from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.verdict.audits import power
 from cutover.recorded_times import find_earliest_times
 from cutover.records.classes import Class

@@ -43,7 +43,7 @@ from cutover.reconcile.gate.gate_values import (
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import DIMENSION, RuleState
 from cutover.reconcile.result.text import count_noun
-from cutover.reconcile.selftest import trial_result as selftests
+from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import records as recorded
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.watch.log_observer import (

@@ -12,8 +12,9 @@ from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.result.parts import KindRates, Rate, rate
 from cutover.reconcile.selftest import copied_lake
 from cutover.reconcile.selftest.copied_lake import open_clean_copy, open_copy
+from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.trial import run_trial
-from cutover.reconcile.selftest.trial_result import PlantResult, SelfTest, TrialResult
+from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
 
 FAILURES_AT_MOST = 50
 Progress = Callable[[int, int], None]  # trials done, of

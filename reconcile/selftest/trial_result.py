@@ -1,85 +1,16 @@
-"""Result of a self-test: the response of a comparison to planted defects, and the history of self-tests.
+"""Response of a comparison to planted defects: by row, for a whole table, or by rejecting the comparison."""
 
-A comparison detects a defect by row, for a whole table, or by rejecting the comparison. The newest self-test of a
-definition counts.
-"""
-
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover import json_text
-from cutover.clock import Clock
-from cutover.lake.journal import Journal
-from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.journal_rows import SelfTestRow, list_result_rows
 from cutover.reconcile.result.finding import DIMENSION, Finding, Verdict
-from cutover.reconcile.result.parts import ErrorRates, KindRates, Rate
 from cutover.reconcile.selftest.copied_lake import CleanCopy, list_causes
 from cutover.reconcile.selftest.drawn_plants import Plant, find_scope
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import Place, place_of
-from cutover.settings import Settings
-
-RIGHT_CAUSE = 0.99
-CLEAN_WINDOWS = 1_000
-
-RULES = 2
-"""By which rows are counted. A self-test that was counted by other rules says nothing under these."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTest:
-    """The reconciler's own error rates on one pipeline."""
-
-    pipeline: str
-    at: str  # ISO
-    seed: int
-    trials: int
-    result_fingerprint: str
-    epoch: int  # of the cut
-    detection_rate: Rate  # of what was planted
-    false_alarm_rate: Rate  # of windows in which nothing was planted
-    right_cause_rate: Rate  # of rows found individually, and of earlier differences that were left unchanged
-    by_kind: Mapping[str, KindRates]
-    refused: int  # rows found by a refusal to compare that names their plant, not in `right_cause_rate`
-    not_compared: int  # rows that plants changed besides, of which no comparison says anything; in no rate
-    drawn_in: int  # rows that differed before and are judged together with a planted one; in no rate
-    failures: tuple[str, ...]  # some of what went wrong, one sentence each
-    seconds: float
-    rules: int = RULES
-
-    @property
-    def passed(self) -> bool:
-        """All was found, nothing else, on enough windows, and nearly all by its name."""
-        return (
-            self.detection_rate.of > 0
-            and self.detection_rate.hits == self.detection_rate.of
-            and self.false_alarm_rate.hits == 0
-            and self.false_alarm_rate.of >= CLEAN_WINDOWS
-            and self.right_cause_rate.of > 0
-            and self.right_cause_rate.hits >= RIGHT_CAUSE * self.right_cause_rate.of
-        )
-
-    @property
-    def rates(self) -> ErrorRates:
-        """Return what a report shows of it."""
-        return ErrorRates(
-            at=self.at,
-            seed=self.seed,
-            passed=self.passed,
-            detection_rate=self.detection_rate,
-            false_alarm_rate=self.false_alarm_rate,
-            right_cause_rate=self.right_cause_rate,
-            by_kind=self.by_kind,
-            refused=self.refused,
-            not_compared=self.not_compared,
-            drawn_in=self.drawn_in,
-        )
-
 
 ShownRow = tuple[str, frozenset[str]]
 """Kind and causes of a row in a report."""
@@ -242,37 +173,3 @@ def _describe(planted_row: PlantedRow, report_rows: set[ShownRow]) -> str:
     window, key = planted_row.place
     expected = f"expected {planted_row.kind}, {planted_row.cause}"
     return f"window {window}, key {key}: {expected}, got {' and '.join(texts) or 'nothing'}"
-
-
-def record_self_test(settings: Settings, self_test: SelfTest, clock: Clock) -> None:
-    """Append a self-test to the history."""
-    row = SelfTestRow(
-        pipeline=self_test.pipeline,
-        result_fingerprint=self_test.result_fingerprint,
-        at=clock.now(),
-        passed=self_test.passed,
-        result=json_text.encode_dataclass(self_test),
-    )
-    Journal(settings, self_test.pipeline, SelfTestRow).append(row)
-
-
-def list_valid(lake: PipelineLake) -> tuple[SelfTest, ...]:
-    """List the self-tests under the definition in force that the rules of today counted, oldest first.
-
-    Raises:
-        LakeError: The history cannot be read.
-    """
-    results = [row.result for row in list_result_rows(lake, SelfTestRow)]
-    return tuple(
-        json_text.parse_dataclass(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES
-    )
-
-
-def find_newest_self_test(lake: PipelineLake) -> SelfTest | None:
-    """Return the newest self-test under the definition in force; None: there is none that these rules counted.
-
-    Raises:
-        LakeError: The history cannot be read.
-    """
-    valid = list_valid(lake)
-    return valid[-1] if valid else None

@@ -21,7 +21,7 @@ from cutover.lake.tables.schemas import spark_type
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.records.parsing import limits
-from cutover.records.reference.joined import DimensionRows
+from cutover.records.reference.lookups import DimensionRows
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 

@@ -21,7 +21,7 @@ from cutover.log.kafka import RawRecord
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import VERSION, VERSION_RANGES, DimensionFrame, Dimensions
 from cutover.records.reading.scan import Offsets
-from cutover.records.reference import joined as plain
+from cutover.records.reference import lookups as plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

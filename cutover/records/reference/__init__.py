@@ -1,7 +1,7 @@
 """Reference runner in plain Python, slow and short, that both paths are tested against.
 
-`run` is the sequence: `parse` a record, `place` it with `evaluate`, then compute `measures` (`spread`: variance) or
-those of a join or lookup (`joined`).
+`run` is the sequence: `parse` a record, `place` it with `lookups` and `evaluate`, then compute `measures` (`spread`:
+variance) or those of a join (`joined`).
 """
 
 from cutover.records.reference.run import Result, ResultRow, UncountedPair, compute_reference

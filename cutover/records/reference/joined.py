@@ -1,13 +1,9 @@
-"""Joins and lookups in plain Python: all pairs of the rows of both sides, and each measure over these pairs.
-
-A dimension is a dictionary by key.
-"""
+"""Joins in plain Python: all pairs of the rows of both sides, and each measure over these pairs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 from cutover.definition.compile.compiled import JoinSide, compile_pipeline
@@ -16,43 +12,8 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.definition.model.topic import Topic
-from cutover.errors import DefinitionError
-from cutover.log.kafka import RawRecord
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
 from cutover.records.reference.measures import EXACT, EventPosition, finish_measure
-
-DimensionRows = Mapping[tuple[Any, ...], Mapping[str, Any]]
-"""Key (values of `on`, in its order) -> lookup columns; timestamps in microseconds since 1970."""
-
-Dimensions = Mapping[str, DimensionRows]  # by name of the lookup
-DimensionsAt = Callable[[RawRecord], Dimensions]
-"""Function from a record to the dimensions that it is joined with: those of its epoch."""
-
-NO_DIMENSIONS: Dimensions = MappingProxyType({})
-
-
-def no_dimensions(record: RawRecord) -> Dimensions:
-    """Return an empty mapping, for pipelines without lookups."""
-    del record
-    return NO_DIMENSIONS
-
-
-def look_up_columns(pipeline: Pipeline, values: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
-    """Add the lookup columns to a record's values; null if no key matches.
-
-    Raises:
-        DefinitionError: A dimension is missing.
-    """
-    columns = dict(values)
-    for name, lookup in pipeline.lookups.items():
-        if name not in dimensions:
-            msg = f"Pipeline `{pipeline.name}`: expected the dimension of lookup `{name}`, got none."
-            raise DefinitionError(msg)
-        key = tuple(columns[column] for column in lookup.on)
-        match = {} if None in key else dimensions[name].get(key, {})
-        columns |= {column: match.get(column) for column in lookup.columns}
-    return columns
-
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]
 Key = tuple[Any, ...]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.log.kafka import RawRecord
-from cutover.records.reference.joined import CountedRow, DimensionsAt, no_dimensions
+from cutover.records.reference.joined import CountedRow
+from cutover.records.reference.lookups import DimensionsAt, no_dimensions
 from cutover.records.reference.run import (
     EvaluatedRecord,
     Group,

@@ -13,7 +13,7 @@ from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.reference import joined
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
-from cutover.records.reference.joined import DimensionsAt, look_up_columns, no_dimensions
+from cutover.records.reference.lookups import DimensionsAt, look_up_columns, no_dimensions
 from cutover.records.reference.measures import EventPosition, finish_values, merge_values
 from cutover.records.reference.parse import parse_record
 from cutover.records.reference.values import ParsedRecord

@@ -27,9 +27,11 @@ from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.parts import rate
 from cutover.reconcile.selftest import copied_lake, drawn_plants, trial
 from cutover.reconcile.selftest.drawn_plants import Plant
+from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
+from cutover.reconcile.selftest.record import find_newest_self_test
 from cutover.reconcile.selftest.self_test import self_test
-from cutover.reconcile.selftest.trial_result import SelfTest, evaluate_trial, find_newest_self_test
+from cutover.reconcile.selftest.trial_result import evaluate_trial
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings

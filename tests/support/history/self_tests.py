@@ -6,7 +6,8 @@ from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.selftest.trial_result import SelfTest, record_self_test
+from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.record import record_self_test
 
 
 def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") -> SelfTest:

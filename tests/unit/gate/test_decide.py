@@ -16,7 +16,7 @@ from cutover.reconcile.gate.decide import (
 )
 from cutover.reconcile.result.parts import rate
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.selftest.trial_result import SelfTest
+from cutover.reconcile.selftest.outcome import SelfTest
 from tests.support.history.gate_evidence import (
     DAY,
     HOUR,
