@@ -40,7 +40,6 @@ def server(installation: Settings) -> Iterator[ApiServer]:
         yield running
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("path", PAGES)
 def test_page_is_for_those_who_are_logged_in(server: ApiServer, path: str) -> None:
     assert server.send(path, user=None).status == 401

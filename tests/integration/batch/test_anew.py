@@ -80,7 +80,6 @@ def test_windows_that_have_left_the_log_keep_what_was_served(lab: Lab) -> None:
     ]
 
 
-@pytest.mark.quick
 def test_run_over_a_log_that_holds_nothing_any_more_says_what_it_cannot_compute(lab: Lab) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(3)), (1, 2 * HOUR + 20, "AA", 9))
     epoch = lab.commit_epoch(watermark=3 * HOUR)
@@ -188,7 +187,6 @@ def test_sessions_that_have_left_the_log_keep_their_rows(lab: Lab) -> None:
     assert [state for _, _, state in serving_of(lab)] == ["incomplete(expired)"] * 6 + ["final"] * 2
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("name", ["batch_index", "batch_ledger"])
 def test_files_beside_the_table_that_cannot_be_read_are_replaced(lab: Lab, name: BatchTable) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(4)))

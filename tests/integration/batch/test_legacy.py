@@ -100,7 +100,6 @@ def test_from_the_definition_to_the_teams_sql_the_table_changes_its_columns(team
     assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1), (0, "XX", 1)]
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -75,7 +75,6 @@ def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
     assert lab.table(batch_run, "flights") == [(0, 1), (0, 1)]
 
 
-@pytest.mark.quick
 def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)

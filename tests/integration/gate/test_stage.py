@@ -188,7 +188,6 @@ def test_command_shows_a_hostile_reason_without_control_characters(
     assert "\\x1b" in output
 
 
-@pytest.mark.quick
 def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,7 +201,6 @@ def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     assert "\x1b[31m" not in output
 
 
-@pytest.mark.quick
 def test_command_names_readers_that_did_not_follow(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +223,6 @@ def test_command_rolls_back_and_then_stays(
     assert second.startswith("clicks: stays in LAMBDA. Anything approved")
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(("at", "to"), [("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA"), ("KAPPA", "KAPPA")])
 def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
     place: Settings, clicks: Pipeline, at: str, to: str

@@ -112,7 +112,6 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
     assert fetch_rows(address, VERSIONS) == versions_before[:1]
 
 
-@pytest.mark.quick
 def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     rows = serving_table.publish(PipelineLake(copied, PIPELINE)).rows
@@ -151,7 +150,6 @@ def test_a_copy_that_somebody_dropped_is_made_again(copied: Settings, address: s
     assert in_copy(address) == in_lake(copied)
 
 
-@pytest.mark.quick
 def test_a_column_that_the_server_has_itself_is_refused(copied: Settings) -> None:
     odd = replace(PIPELINE, measures={"ctid": Count()})
     lake = PipelineLake(copied, odd)
@@ -219,7 +217,6 @@ def test_who_may_write_a_schema_need_not_be_allowed_to_make_one(copied: Settings
         connection.execute("DROP ROLE writer")
 
 
-@pytest.mark.quick
 def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     with psycopg.connect(address) as connection:

@@ -299,7 +299,6 @@ def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(sett
     assert read_delta(settings) == read_view(settings, slower)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_stream_without_an_epoch_takes_no_place(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
@@ -365,7 +364,6 @@ def test_command_says_how_to_read(
     assert (answer["uri"], answer["months"]) == (uri, [])
 
 
-@pytest.mark.quick
 def test_rows_are_not_replaced_by_none_until_a_person_says_so(settings: Settings) -> None:
     lake = lake_of([Sale(hour=1, kind="late"), Sale(hour=2, kind="late")])  # which batch alone counts
     write(settings, lake)

@@ -205,7 +205,6 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
     assert list_unserved(lake, MUCH_LATER.now()) == []
 
 
-@pytest.mark.quick
 def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +243,6 @@ def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settin
     assert versions.open_or_create(lake, SystemClock()).number == len(["stream-0", "stream-1"])
 
 
-@pytest.mark.quick
 def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> None:
     write(settings, lake_of(SALES))  # the definition was edited since, and has not begun
 
@@ -267,7 +265,6 @@ def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(set
     assert current_stage(lake) is Stage.LAMBDA
 
 
-@pytest.mark.quick
 def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
@@ -296,7 +293,6 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
     assert Path(versions.open_or_create(PipelineLake(settings, PIPELINE), LATER).uri).exists()
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("steps_done", [0, 1, 2])
 def test_a_deletion_that_was_killed_is_finished(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, steps_done: int

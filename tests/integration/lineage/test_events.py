@@ -110,7 +110,6 @@ def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(
     assert new in ranges(ends["clicks.stream"], pipeline.source.name)
 
 
-@pytest.mark.quick
 def test_a_driver_that_runs_tells_now_and_then(clicks: tuple[Settings, Pipeline], tmp_path: Path) -> None:
     settings, pipeline = clicks
     file = tmp_path / "events.jsonl"
@@ -140,7 +139,6 @@ def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
     assert [body["eventType"] for _, body in hook.got] == ["START", "COMPLETE"]
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("trouble", ["no server", "it refuses", "no folder"])
 def test_a_listener_that_is_not_there_ends_nothing(
     clicks: tuple[Settings, Pipeline], tmp_path: Path, trouble: str, capfd: pytest.CaptureFixture[str]

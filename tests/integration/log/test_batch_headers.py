@@ -73,7 +73,6 @@ def test_what_compaction_removed_is_missing_and_nothing_else(
     assert all(any(g.partition == p and g.first_offset <= o < g.next_offset for g in missing) for p, o in deleted)
 
 
-@pytest.mark.quick
 def test_log_that_begins_behind_the_range_is_named(kafka_settings: Settings, topic: str, spark: "SparkSession") -> None:
     rig.send(kafka_settings, topic, [Event(id=i, minute=i) for i in range(10)])
     cut_away(kafka_settings, topic, {0: 6})

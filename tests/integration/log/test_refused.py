@@ -119,7 +119,6 @@ def test_refusals_are_told_from_silence(settings: Settings, code: int, runbook: 
     assert client.make_unreachable_error(KafkaException(KafkaError(code))).runbook == runbook
 
 
-@pytest.mark.quick
 def test_request_that_times_out_on_a_refused_connection_says_why(settings: Settings) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
     client = LogClient(settings.model_copy(update={"kafka": kafka}))

@@ -177,7 +177,6 @@ def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
     assert sorted_constructs(live.check_frame(make(tables))) == sorted(expects)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
@@ -185,7 +184,6 @@ def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
     assert sorted_constructs(live.check_text(explain(make(tables), "extended"), "x")) == sorted(expects)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("name", [name for name in CASES if "subquery" not in name and "by time" not in name])
 def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
@@ -195,7 +193,6 @@ def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
     )
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("name", [name for name in CASES if "clock" not in name])
 def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
@@ -217,7 +214,6 @@ def test_the_jobs_are_judged_by_their_plans_as_by_their_texts(tables: Tables, jo
     }  # which does not say who set one
 
 
-@pytest.mark.quick
 def test_what_is_no_plan_is_refused_with_the_reason(tables: Tables) -> None:
     cut_short = explain(tables.rows, "extended").replace("id#", "... 3 more fields, id#", 1)
     for text, reason in [

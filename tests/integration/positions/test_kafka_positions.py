@@ -240,7 +240,6 @@ def run_topic(client: LogClient, topic_name: str) -> tuple[str, RunTimes]:
     return topic_name, times
 
 
-@pytest.mark.quick
 def test_times_of_a_run_are_bounds(client: LogClient, run_topic: tuple[str, RunTimes]) -> None:
     topic, times = run_topic
 
@@ -302,7 +301,6 @@ def land(client: LogClient, topic: str, place: Path, *, without: Collection[int]
     pq.write_table(pa.table(rows), place / "a.parquet")
 
 
-@pytest.mark.quick
 def test_gaps_of_transactions_are_no_gaps(client: LogClient, topic_name: str, tmp_path: Path) -> None:
     make(client, topic_name)
     send_transactions(client, topic_name)

@@ -160,7 +160,6 @@ def test_a_batch_that_was_killed_before_its_commit_has_written_the_table(source:
     assert found.at == newest.planned_at
 
 
-@pytest.mark.quick
 def test_the_command_prints_the_contract(source: DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = run(source, tmp_path, "append")
 

@@ -151,7 +151,6 @@ def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) 
     assert [trouble.runbook for trouble in findings.list_comparison_problems(lake)] == ["DivergenceUnexplained"]
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("fields", "state", "message"),
     [
@@ -279,7 +278,6 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
     assert spoilt.run.run_id in {str(line.result["tables"]["batch_run"]) for line in history.list_current_first(lake)}
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "message"),
     [

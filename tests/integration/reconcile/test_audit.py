@@ -88,7 +88,6 @@ def test_doubles_are_the_same_in_every_replay(clicks: tuple[Settings, Pipeline])
     assert [blamed for replay in determinism_audit.replays for blamed in replay.blamed] == []
 
 
-@pytest.mark.quick
 def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, topic_name: str) -> None:
     rig.make_topic(kafka_settings, topic_name)
 

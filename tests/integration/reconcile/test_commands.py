@@ -104,7 +104,6 @@ def test_explain_prints_the_rows_behind_a_cell(home: Settings, capsys: pytest.Ca
     )
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("key", ["null", "null,x", "nowhere,1"])
 def test_explain_refuses_a_key_that_is_not_there(home: Settings, key: str) -> None:
     write(home, lake_of(SALES))
@@ -161,7 +160,6 @@ def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.Capture
     assert {name: outputs[name]["state"] for name in windows} == {"1": "equal", "2": "unexplained", "9": "not judged"}
 
 
-@pytest.mark.quick
 def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     edited_lake = edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
     second = edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 98})
@@ -180,7 +178,6 @@ def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture
     assert "other amount" in capsys.readouterr().out
 
 
-@pytest.mark.quick
 def test_history_needs_two_runs_to_compare(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
 

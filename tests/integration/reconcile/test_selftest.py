@@ -244,7 +244,6 @@ def test_sessions_are_tested_too(settings: Settings) -> None:
     assert self_test.detection_rate.of > 0
 
 
-@pytest.mark.quick
 def test_sides_that_cannot_be_compared_are_not_tested(settings: Settings, lake: Lake) -> None:
     other = replace(PIPELINE, name="nothing")
     with pytest.raises(LakeError, match="expected two sides that can be compared, got"):
@@ -262,7 +261,6 @@ def test_bounds_are_those_of_clopper_and_pearson(hits: int, of: int) -> None:
     assert (rate(0, 0).lower, rate(0, 0).upper) == (0, 1)
 
 
-@pytest.mark.quick
 def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Settings, lake: Lake) -> None:
     pipeline_lake = PipelineLake(settings, PIPELINE)
     assert "none yet: cutover selftest sales" in page.render_page(reconcile(pipeline_lake))

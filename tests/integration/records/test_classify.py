@@ -88,7 +88,7 @@ CLOCK_CHANGES = tuple(
 )
 
 
-@pytest.mark.quick
+@pytest.mark.quick("SlidingWindows", "Global", "Berlin', offset='0", "Apia', offset='0", "Lord_Howe', offset='150")
 @pytest.mark.parametrize(
     "window",
     [

@@ -68,7 +68,6 @@ def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: P
     assert numbers(records(kafka_settings, pipeline.source.name)) == [1, 3, 2]
 
 
-@pytest.mark.quick
 def test_repeat_is_refused_and_again_sends_it(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     lake = PipelineLake(kafka_settings, pipeline)
     send(lake, Request(file=file))
@@ -254,7 +253,6 @@ def test_a_killed_process_is_resumed_exactly(
     assert sorted(numbers(records(kafka_settings, name))) == list(range(600))
 
 
-@pytest.mark.quick
 def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -308,13 +306,11 @@ def test_definition_written_from_a_topic_loads(
     )
 
 
-@pytest.mark.quick
 def test_unknown_topic_is_named(kafka_settings: Settings, topic_name: str) -> None:
     with pytest.raises(LogError, match=topic_name):
         init(kafka_settings, "mine", topic_name)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "content"), [("a.csv", b""), ("a.csv", b"at,seen,k,i\n"), ("a.jsonl", b""), ("a.jsonl", b"\n")]
 )

@@ -90,7 +90,6 @@ def test_json_is_one_value_that_holds_keys_to_the_letter(
         assert set(HOSTILE) <= texts
 
 
-@pytest.mark.quick
 @pytest.mark.usefixtures("diverged")
 def test_parquet_of_differences_holds_keys_to_the_letter(tmp_path: Path) -> None:
     file = tmp_path / "all.parquet"

@@ -181,7 +181,6 @@ def test_domains_enums_views_and_quoted_names_are_read(address: str) -> None:
         compare(address, address)
 
 
-@pytest.mark.quick
 def test_columns_that_differ_in_case_alone_are_rejected(address: str) -> None:
     table = make_table(address, 'v int, "V" int', "1, 2")
 

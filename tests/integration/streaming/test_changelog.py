@@ -85,7 +85,6 @@ def standing(lake: PipelineLake) -> dict[rig.Cell, tuple[int, int]]:
     return values_by_cell
 
 
-@pytest.mark.quick
 def test_reader_of_committed_records_rebuilds_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = definition(topic)
     rig.send(quick, topic, EVENTS)

@@ -160,7 +160,6 @@ def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topi
     assert (driver.newest.tick, driver.newest.epoch) == (True, 1)
 
 
-@pytest.mark.quick
 def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
     rig.send(quick, topic, EVENTS[:4])
@@ -229,7 +228,6 @@ def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, q
     assert rows == [("a", 2, 100 + 101)]
 
 
-@pytest.mark.quick
 def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
     spark: SparkSession, quick: Settings, topic: str
 ) -> None:

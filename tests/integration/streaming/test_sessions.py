@@ -139,7 +139,6 @@ def test_what_one_late_row_joins_is_one_difference_with_one_cause(driven: Driven
     assert (windows.compared, windows.different, windows.open) == (2, 1, 0)  # by start: of both keys, of `a` alone
 
 
-@pytest.mark.quick
 def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(driven: Driven) -> None:
     explanation = explain_cell(driven.lake, datetime.fromtimestamp(START, UTC), ["a"])
 

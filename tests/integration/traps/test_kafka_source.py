@@ -133,7 +133,6 @@ def test_checkpoint_names_the_end_offsets_before_the_function_is_called(
     assert (running.batch_calls.values, running.batch_calls.ends[-1]) == (["a", "b", "c"], {"0": 2 + 1 + 1 + 2})
 
 
-@pytest.mark.quick
 def test_quiet_topic_is_called_once_with_nothing(spark: "SparkSession", log: Log, tmp_path: Path) -> None:
     log.create()
 

@@ -64,7 +64,6 @@ def test_the_command_exits_one_and_names_the_violation(command: Lab, capsys: pyt
     assert "runbook docs/runbooks/InvariantBroken.md" in printed
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("words", [["nowhere"], ["clicks", "--only", "N7"]])
 def test_the_command_exits_two_where_it_cannot_tell(command: Lab, words: list[str]) -> None:
     assert command.records

@@ -202,7 +202,6 @@ def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: typ
     assert "which is marked, got an older copy" in verification.checks["N9"].violations[0].text
 
 
-@pytest.mark.quick
 def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:
     fold(lab, upto=2)
     rewrite(lab, record_edit(1, lambda _: None))
@@ -257,7 +256,6 @@ def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:
     assert "N3" in list_violated(verify_lab(lab))
 
 
-@pytest.mark.quick
 def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
     next(Path(lab.version.uri).glob("_kind=ledger/*.parquet")).unlink()
 

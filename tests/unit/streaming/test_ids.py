@@ -5,8 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as depth
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
@@ -19,6 +18,7 @@ from cutover.settings import Settings
 from cutover.streaming.compaction import merge
 from cutover.streaming.microbatch import dedup_state
 from cutover.streaming.microbatch.dedup_state import DedupState
+from tests.support.suite.depth import depth
 
 PIPELINE = Pipeline(
     name="p",
@@ -60,7 +60,7 @@ def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> DedupSta
     return DedupState(PipelineLake(settings, PIPELINE))
 
 
-@depth(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@depth(few=8, many=100)
 @given(epochs=st.lists(st.lists(PAIRS, max_size=6), max_size=5))
 def test_twins_are_found_as_a_set_would(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, epochs: list[list[Candidate]]

@@ -194,6 +194,5 @@ FAULTS = (
         alert="DivergenceUnexplained",
         stays=True,
         exit_code=1,
-        quick=True,
     ),
 )

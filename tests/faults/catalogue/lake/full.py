@@ -153,7 +153,6 @@ NO_LOG: dict[str, Any] = {
     "settle": compare,
     "checks": (),
     "limits": OLD_BATCH,
-    "quick": True,
 }
 
 FAULTS = tuple(
@@ -169,6 +168,7 @@ FAULTS = tuple(
         alert="DiskHeadroomLow",
         may=frozenset({"StreamNotRunning"}),
         exit_code=2,
+        quick=target == "notes",
         **(NO_LOG if target in ALONE else {}),
     )
     for target, pages, overflow in (

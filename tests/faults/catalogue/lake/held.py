@@ -146,6 +146,5 @@ FAULTS = (
         alert="PinnedVersionAtRisk",
         may=frozenset({"TableUnreadable"}),
         exit_code=2,
-        quick=True,
     ),
 )

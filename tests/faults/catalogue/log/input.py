@@ -237,7 +237,6 @@ def _schema(variant: str, title: str, *, intended: str, field_name: str | None, 
         holds=(table_schema_is_unchanged, *refused, *(() if field_name is None else (says(first_record),))),
         alert=None if field_name is None else "SchemaChanged",
         stays=True,
-        quick=variant == "type",  # one of the family,
     )
 
 

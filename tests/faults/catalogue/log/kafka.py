@@ -305,6 +305,5 @@ FAULTS = (
         happened=topic_has_four_partitions,
         holds=(new_partitions_begin_at_0, the_batch_cut_names_all_four),
         alert="PartitionsChanged",
-        quick=True,
     ),
 )

@@ -179,7 +179,6 @@ def _clock(variant: str, title: str, inject: partial[None], words: list[str]) ->
         holds=(no_record_is_late, every_record_is_accepted, no_negative_lag_is_shown, says(lambda _: words)),
         alert="ClockSkew",
         limits={"skew_seconds": 120.0},
-        quick=variant == "a",
     )
 
 

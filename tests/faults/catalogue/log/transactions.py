@@ -128,7 +128,6 @@ FAULTS = (
         inject=abort_and_commit_among_others,
         happened=an_uncommitted_reader_sees_more,
         holds=(some_epoch_spans_more_offsets_than_records,),
-        quick=True,
     ),
     Fault(
         id="F10",

@@ -132,7 +132,6 @@ def list_run_ids(settings: Settings, name: BatchTable) -> set[str]:
     return {row["_run"] for row in rows if row.get("_kind") != IndexKind.RUN}
 
 
-@pytest.mark.quick
 def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does_not_count(settings: Settings) -> None:
     lake = PipelineLake(settings, PIPELINE)
     history = index.load_history(lake, LOG)

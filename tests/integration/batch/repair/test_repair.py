@@ -142,7 +142,6 @@ def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
     assert read_served(computed) == AFTER
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("between", ["batch", "repair", "definition"])
 def test_a_draft_is_refused_once_its_ground_has_moved(computed: Lab, between: str) -> None:
     draft = make_draft(computed.lake, window(0), clock=CLOCK)
@@ -261,7 +260,6 @@ def test_a_repair_while_a_run_is_under_way_is_refused(computed: Lab) -> None:
     assert versions_of(computed) == tables
 
 
-@pytest.mark.quick
 def test_windows_that_cannot_be_repaired_are_refused(computed: Lab) -> None:
     tables = versions_of(computed)
 

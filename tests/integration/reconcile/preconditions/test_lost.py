@@ -121,7 +121,6 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
     assert "a disk was full" in (settings.reports_dir / str(result.run.page)).read_text(encoding="utf-8")
 
 
-@pytest.mark.quick
 def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
 
@@ -223,7 +222,6 @@ def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: i
     assert all("topic sales, partition 0: offsets 40 to 59" in text for text in explanation.lost)
 
 
-@pytest.mark.quick
 def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_sides_equal(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -159,7 +159,6 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
     assert all("`cutover stream sales --drain`, then `cutover batch sales`" in text for text in messages)
 
 
-@pytest.mark.quick
 def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
@@ -210,7 +209,6 @@ def test_windows_computed_under_another_lateness_are_compared(settings: Settings
     assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
-@pytest.mark.quick
 def test_a_changed_truth_has_tables_of_its_own(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     other = replace(PIPELINE, measures={**PIPELINE.measures, "more": Sum("desk")})
@@ -255,7 +253,6 @@ def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str
     assert file.name in result.finding.seal.breaches[0].message
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.id)
 def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, damage: Damage) -> None:
     log = Path(write(settings, lake_of(SALES)))

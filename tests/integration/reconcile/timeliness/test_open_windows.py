@@ -111,7 +111,6 @@ def test_nothing_is_said_without_an_open_window(settings: Settings) -> None:
     assert describe_open(open_answers) == "Of windows open at the cut nothing is known. No window is open at the cut."
 
 
-@pytest.mark.quick
 def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
     write(settings, without_open_windows(lake))
@@ -125,7 +124,6 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     assert "the log starts at 11" in str(open_answers.unknown)
 
 
-@pytest.mark.quick
 def test_windows_beyond_what_is_read_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutover.reconcile.early.open_windows.MOST_RECORDS", 2)
 

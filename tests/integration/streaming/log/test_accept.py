@@ -152,7 +152,6 @@ def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_e
     assert counted_records.omission.startswith("Epochs up to 0 cannot be counted again")
 
 
-@pytest.mark.quick
 def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record_left(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
     lake = PipelineLake(home, pipeline)
@@ -205,7 +204,6 @@ def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Setting
     assert list_recorded(lake) == ()
 
 
-@pytest.mark.quick
 def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
     pipeline = rig.pipeline(log)
     lake = PipelineLake(home, pipeline)
@@ -218,7 +216,6 @@ def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
         accept_loss.preview_losses(lake, CLOCK)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
 def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, events: int) -> None:
     pipeline = rig.pipeline(log)
@@ -255,7 +252,6 @@ def test_topic_made_again_twice_asks_for_two_steps(home: Settings, log: str) -> 
     assert accept_loss.record_losses(lake, "twice", CLOCK).version == 2
 
 
-@pytest.mark.quick
 def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) -> None:
     pipeline = rig.pipeline(log)
     rig.send(home, log, EVENTS[:4])
@@ -280,7 +276,6 @@ def lose_a_file(uri: str) -> None:
     min((Path(uri) / "_kind=epoch").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns).unlink()
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("harm", "runbook"),
     [

@@ -104,7 +104,6 @@ def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Se
     assert predictions[0].late > predict(lateness.delays, 0, 0).late > 0
 
 
-@pytest.mark.quick
 def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
@@ -157,7 +156,6 @@ def test_the_command_keeps_what_it_found_for_the_report(
     assert (stored.records, stored.epoch) == (answer["records"], answer["epoch"])
 
 
-@pytest.mark.quick
 def test_a_log_that_nobody_has_read_is_refused(quick: Settings, topic: str) -> None:
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
         measure_log_lateness(PipelineLake(quick, rig.pipeline(topic)), SystemClock())

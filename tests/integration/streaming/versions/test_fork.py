@@ -128,7 +128,6 @@ def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings
     assert pins.list_savepoints(settings, current(lake)) == ()
 
 
-@pytest.mark.quick
 def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
     stream: tuple[Settings, Pipeline],
 ) -> None:

@@ -218,7 +218,6 @@ def assert_compared(lake: PipelineLake) -> None:
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
-@pytest.mark.quick
 def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     lake = PipelineLake(quick, pipeline)
