@@ -28,8 +28,8 @@ APART = frozenset(
 )
 """Files whose tests share nothing that is dear to make, and which would be a unit of minutes."""
 
-TOGETHER = ("tests/unit/house/",)
-"""Folders whose files share what is costly: the sources of the repository, parsed."""
+TOGETHER = ("tests/unit/house/", "tests/dags/")
+"""Folders whose files share what is costly: the parsed sources of the repository; Airflow's database and its DAGs."""
 
 _MEMORY = 4 << 30  # bytes of a worker with its Spark
 _WAITING = 1  # workers beyond the cores: much of a test waits for a trigger, a lease, a server

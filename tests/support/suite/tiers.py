@@ -1,9 +1,9 @@
 """Tests marked `long`: they run by `make test-long` and each night, not with the other tests.
 
 `make test` has to answer in minutes. Of the kinds of tests that start servers or draw many examples it runs those that
-are marked `quick`: together they execute every line of the product that any test executes, but for what is named in
-docs/tests.md. A marker with arguments selects parameters: `@pytest.mark.quick("sessions")` runs the examples whose ids
-contain a word of them. Faults are marked in their catalogue.
+are marked `quick`: of each feature the one by which a reader would know that it works, and those that decide verdicts
+(docs/tests.md). A marker with arguments selects parameters: `@pytest.mark.quick("sessions")` runs the examples whose
+ids contain a word of them. Faults are marked in their catalogue.
 """
 
 from collections.abc import Iterable

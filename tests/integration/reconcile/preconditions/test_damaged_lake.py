@@ -70,7 +70,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path(settings.lake_uri)
 
 
-@pytest.mark.quick("batch_index", "stream", "versions")
+@pytest.mark.quick("cut off-batch_index", "cut off-stream")
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_said_without_a_stack(
