@@ -11,6 +11,7 @@ from datetime import datetime
 
 from cutover import probe as probes
 from cutover.batch import lineage, plan, windows
+from cutover.batch.at_position import compute_rows_at_position, publish_rows_at_position
 from cutover.batch.context import PATIENCE, RunContext, StagedRun, writer_lock
 from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
 from cutover.batch.read import index, scan
@@ -137,7 +138,9 @@ def _align_range(pipeline: Pipeline, requested: Range) -> Range:
 def compute_and_publish(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
     run_output = compute_run(work, probe)
+    rows_at_position = compute_rows_at_position(work)
     recorded_run = publish.publish_run(work, run_output, probe, clock)
+    publish_rows_at_position(work, rows_at_position)
     log.info("batch_committed", pipeline=work.pipeline.name, **publish.summarize_run(recorded_run))
     return recorded_run
 

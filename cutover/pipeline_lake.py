@@ -9,6 +9,8 @@ from cutover.settings import Settings
 
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
+JOB_ROWS = "job_rows"
+"""Table next to them that only the comparison with a team's batch job reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class PipelineLake:
         """
         folder = fingerprint or result_fingerprint(self.pipeline)
         return f"{self.settings.lake_uri}/{self.name}/{folder}/stream-{number}/stream"
+
+    def job_rows_uri(self) -> str:
+        """Return the table of rows at the position of a team's batch job, next to the batch tables."""
+        return f"{self.settings.batch_tables or self.version_uri()}/{JOB_ROWS}"
 
     def batch_uri(self, table: BatchTable = "batch") -> str:
         """Return `<lake>/<pipeline>/<result fingerprint>/<table>`, or that of an audit; the folder need not exist."""

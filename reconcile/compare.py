@@ -25,7 +25,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.comparison.job_table import compare_streaming_job
+from cutover.reconcile.comparison.batch_job import compare_jobs
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
@@ -164,7 +164,7 @@ class _Comparison:
             SealError: Causes can no longer be proven, or the log changed in the meantime.
         """
         lake, pipeline, request = self.lake, self.lake.pipeline, self.request
-        jobs = tuple(filter(None, [compare_streaming_job(lake, evidence, opened)]))
+        jobs = compare_jobs(lake, evidence, opened) if request.compares_jobs else ()
         attribution = attribute_causes(lake, evidence, opened, request.log)
         proof.save_proofs(lake, attribution.proven)
         if attribution.unproven is not None:

@@ -20,4 +20,5 @@ class ComparisonRequest:
     acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
     parquet: Path | None = None  # where every row that differs is written to
     listed_rows: int = cells.ROWS_AT_MOST  # maximum number of rows in `differences`, unexplained ones first
+    compares_jobs: bool = True  # also the tables of the team's own jobs; a self-test plants defects in ours alone
     looks_early: bool = False  # also compare the results shown before windows closed, and those of open windows

@@ -71,10 +71,12 @@ def stage_again(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimen
     staged.write(AGAIN, aggregate_records(records, pipeline, dimensions))
 
 
-def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+def count_once(
+    records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions, *, view: str = ONCE
+) -> None:
     """Stage the partials of all records of some windows, with duplicates of one another separated.
 
-    View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
+    The view has what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
     whose records are not all among these the rows mean nothing.
     """
     rows = parse_records(records, pipeline, dimensions)
@@ -83,7 +85,7 @@ def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimens
     )
     can_count = classified.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
     further = {CONFLICTS: f"sum({duplicates.CONFLICT})"}
-    staged.write(ONCE, aggregate_partials(can_count, pipeline, by=("_partition",), extra_aggregates=further))
+    staged.write(view, aggregate_partials(can_count, pipeline, by=("_partition",), extra_aggregates=further))
 
 
 def aggregate_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":

@@ -11,6 +11,7 @@ from cutover.clock import SystemClock
 from cutover.counts import count_clause, count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
+from cutover.definition.model.batch_job import describe_job_table, find_batch_job
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
@@ -175,6 +176,7 @@ def _list_draft_lines(pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) ->
     for side, counts in draft.counts.items():
         counts_text = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
         yield f"Compared with {'what is served' if side == 'served' else side}: {counts_text}."
+    yield from list_unwritten_tables(pipeline)
     plural = "" if len(draft.windows) == 1 else "s"
     windows = f"{len(draft.windows):,} " + (f"range{plural} of dirty windows" if dirty else f"window{plural}")
     head = f"{windows} of {pipeline.name} computed at epoch {draft.run.epoch}"
@@ -198,7 +200,17 @@ def _publish(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
     message += f" Next: `cutover reconcile {lake.name}`; "
     message += f"`cutover repair {lake.name} --undo --id {published.run_id[:8]}` undoes it."
     document = {"published": published.run_id, "was_before": was_before, "run": json.loads(published.to_json())}
-    return Output(document=document, lines=[message])
+    return Output(document=document, lines=[message, *list_unwritten_tables(lake.pipeline)])
+
+
+def list_unwritten_tables(pipeline: Pipeline) -> list[str]:
+    """List in one sentence the tables of the team's own jobs, which no repair writes; none without such jobs."""
+    places = [] if pipeline.stream is None else [pipeline.stream.table.path]
+    job = find_batch_job(pipeline.batch)
+    places += [] if job is None else [describe_job_table(job.table)]
+    if not places:
+        return []
+    return [f"Not written: {' and '.join(places)}, of your own jobs. Run the job again for these windows."]
 
 
 def _effect(run: "BatchRun") -> str:

@@ -1,8 +1,9 @@
-"""`cutover position`: up to which offsets of its topics a table contains the records, by what its job has left.
+"""Positions of jobs: `cutover position` finds that of a table, `cutover cut` prints one up to which a job reads.
 
 For a checkpoint, the output also describes the streaming query: operators, batches and versions.
 """
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,10 +14,12 @@ import typer
 
 from cutover.clock import SystemClock
 from cutover.counts import count_noun
+from cutover.definition.loading import catalogue
 from cutover.durations import format_duration, parse_duration
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.positions import landed_copy, landed_names, log_check, run_times
 from cutover.positions.contract import TOPIC_NAME
@@ -27,6 +30,7 @@ from cutover.positions.position import (
     PositionLevel,
     PositionReport,
     UnknownPosition,
+    encode_offsets,
     find_position,
     format_topic_offsets,
 )
@@ -118,6 +122,8 @@ def _encode_batch(batch: Batch, versions: Sequence[TableVersion]) -> dict[str, o
 
 
 LONGEST_WAIT = "1 hour"
+CUT_VARIABLE = "CUTOVER_CUT"
+"""Environment variable from which a batch job takes the offsets up to which it reads."""
 
 
 def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
@@ -340,4 +346,26 @@ def _make_absolute(place: str, *, of: str) -> str:
     return str(Path(place).absolute())
 
 
-COMMANDS = {"position": position}
+def cut(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    env: Annotated[
+        bool, typer.Option("--env", help="Print `CUTOVER_CUT=...` with the offsets alone, for `export $(...)`.")
+    ] = False,
+) -> Output:
+    """Print a cut of the pipeline's topics for a batch job: the end of each partition now, as a position.
+
+    A job that reads up to the cut, and records it with its data, can be compared at exactly these offsets.
+    """
+    definition = catalogue.get(load_settings(), pipeline)
+    client = LogClient(load_settings())
+    topics = {topic: client.latest(topic, definition.source.isolation) for topic in split_topics(name_log(definition))}
+    ids = {topic: client.topic_id(topic) for topic in topics}
+    at = to_micros(SystemClock().now())
+    document = Position(topics=topics, watermark=None, table_version=None, at=at, topic_ids=ids).to_json()
+    shown: object = encode_offsets(topics) if env else document
+    # Without spaces, at which a shell would divide it.
+    text = json.dumps(shown, separators=(",", ":"))
+    return Output(document=document, lines=[f"{CUT_VARIABLE}={text}" if env else text])
+
+
+COMMANDS = {"position": position, "cut": cut}

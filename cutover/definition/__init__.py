@@ -8,6 +8,7 @@ from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.measures.ordered import Bag, First, Last
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
+from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.json_fields import JsonField
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
@@ -40,6 +41,7 @@ __all__ = [
     "Audit",
     "Avg",
     "Bag",
+    "BatchJob",
     "Change",
     "Count",
     "Daily",
@@ -50,6 +52,7 @@ __all__ = [
     "First",
     "Fixed",
     "Global",
+    "Iceberg",
     "Join",
     "JsonField",
     "Last",
@@ -58,8 +61,10 @@ __all__ = [
     "Max",
     "Min",
     "Monthly",
+    "Parquet",
     "Pipeline",
     "Policy",
+    "Postgres",
     "Quantile",
     "Repeat",
     "RepeatUntil",

@@ -6,7 +6,7 @@ that writes the table. Both are read in one transaction of one snapshot. If the 
 table; rows that were deleted later leave no trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,10 @@ POSITION_TABLE = "cutover_position"
 
 _LIMITS = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL idle_in_transaction_session_timeout = 0")
 _CONNECTION: Mapping[str, Any] = {"application_name": "cutover", "client_encoding": "utf8", "connect_timeout": 10}
-_FIND_TABLE = (
+FetchRows = Callable[[sql.SQL | sql.Composed, Sequence[object]], Sequence[tuple[Any, ...]]]
+"""Function that runs a query with its values in the transaction of a snapshot."""
+
+_FIND_TABLE = sql.SQL(
     "SELECT c.relkind IN ('r', 'p', 'm'), n.nspname, c.relname,"
     " to_regclass(format('%%I.%%I', n.nspname, %s::text)) IS NOT NULL, current_setting('track_commit_timestamp') = 'on'"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)"
@@ -57,7 +60,7 @@ def find_row_position(table: PostgresTable) -> PositionReport:
             connection.read_only = True
             for limit in _LIMITS:
                 connection.execute(limit.encode())
-            return _read_row(connection, table)
+            return read_row_position(lambda query, values: connection.execute(query, values).fetchall(), table)
     except (psycopg.Error, UnicodeError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         for secret in table.secrets:
@@ -66,19 +69,24 @@ def find_row_position(table: PostgresTable) -> PositionReport:
         raise LakeError(msg) from None
 
 
-def _read_row(connection: psycopg.Connection[Any], table: PostgresTable) -> PositionReport:
-    found = connection.execute(_FIND_TABLE, [POSITION_TABLE, table.table]).fetchone()
+def read_row_position(fetch: FetchRows, table: PostgresTable) -> PositionReport:
+    """Read the position in the row of a table, in the snapshot in which its rows are read as well.
+
+    Raises:
+        LakeError: There is no such table, or the position is malformed.
+    """
+    found = fetch(_FIND_TABLE, [POSITION_TABLE, table.table])
     source = f"row of `{table.table}` in `{POSITION_TABLE}`"
-    if found is None:
+    if not found:
         msg = f"Table `{table.shown}`: expected a table of the database, found none."
         raise LakeError(msg)
-    has_rows, schema, name, has_positions, tracks_commits = found
+    has_rows, schema, name, has_positions, tracks_commits = found[0]
     if not has_positions:
         reason = f"schema {schema} has no table `{POSITION_TABLE}`"
         return PositionReport(position=UnknownPosition(reason), source=source)
     positions = sql.Identifier(schema, POSITION_TABLE)
     query = sql.SQL("SELECT position::text, xmin::text FROM {} WHERE table_name IN (%s, %s)").format(positions)
-    rows = connection.execute(query, [name, f"{schema}.{name}"]).fetchall()
+    rows = fetch(query, [name, f"{schema}.{name}"])
     if len(rows) != 1 or rows[0][0] is None:
         reason = f"`{schema}.{POSITION_TABLE}` has {len(rows) or 'no'} positions of `{name}`"
         return PositionReport(position=UnknownPosition(reason), source=source)
@@ -90,7 +98,7 @@ def _read_row(connection: psycopg.Connection[Any], table: PostgresTable) -> Posi
     later = sql.SQL(
         "SELECT EXISTS (SELECT FROM {} WHERE pg_xact_commit_timestamp(xmin) > pg_xact_commit_timestamp(%s::xid))"
     ).format(sql.Identifier(schema, name))
-    (is_changed,) = connection.execute(later, [transaction]).fetchall()[0]
+    (is_changed,) = fetch(later, [transaction])[0]
     if is_changed:
         reason = f"rows of `{schema}.{name}` were written after its position, in another transaction"
         return PositionReport(position=UnknownPosition(reason), source=source)

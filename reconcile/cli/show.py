@@ -131,6 +131,10 @@ def describe_job(job: JobTable) -> str:
     version = "" if job.version is None else f"version {job.version} of its table"
     place = version if job.batch is None else f"batch {job.batch} ({version})"
     level = f"{job.level} at {place}" if place else job.level
+    if job.position is not None:
+        level += f", up to {job.position}"
+    if job.not_judged:
+        level += f", {count_noun(job.not_judged, 'row')} not judged"
     if not job.different:
         return f"{level}: all {count_noun(job.rows, 'row')} are what the definition says"
     foreign = f"; others wrote version {', '.join(job.foreign_versions)}" if job.foreign_versions else ""

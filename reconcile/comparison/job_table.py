@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.measures.kinds import Count, Max, Min, Sum
 from cutover.definition.model.spark_stream import WINDOW_START
 from cutover.definition.windows.sliding import SlidingWindows
@@ -110,6 +111,7 @@ def compare_streaming_job(lake: PipelineLake, evidence: SealEvidence, sides: Sid
         side="streaming",
         level=choose_level(counts),
         batch=batch.number,
+        fingerprint=job_fingerprints(lake.pipeline)["streaming"],
         version=batch.table_version,
         rows=counts.rows,
         different=counts.different,

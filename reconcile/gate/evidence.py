@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from cutover import acceptance_files
-from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
+from cutover.definition.compile.fingerprint import batch_fingerprint, job_fingerprints, result_fingerprint
 from cutover.definition.model.pipeline import Expect, Pipeline
 from cutover.definition.model.policy import Policy, Stage
 from cutover.definition.windows.window_fn import select_last_window
@@ -80,6 +80,7 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
         comparisons,
         version,
         batch_definition=batch_fingerprint(pipeline),
+        jobs=job_fingerprints(pipeline),
         policy=pipeline.policy,
         inputs=EvidenceInputs.of(records, batch),
     )
@@ -140,6 +141,7 @@ def list_runs(
     version: Version,
     *,
     batch_definition: str | None = None,
+    jobs: Mapping[str, str] | None = None,
     policy: Policy | None = None,
     inputs: EvidenceInputs | None = None,
 ) -> tuple[EvidenceRun, ...]:
@@ -152,16 +154,36 @@ def list_runs(
         comparisons: The history.
         version: Current version.
         batch_definition: Current batch fingerprint; agreement with a batch side of another one is excluded.
+        jobs: Current fingerprints of the team's own jobs by side; agreement with other tables, or with tables of which
+            some rows could not be judged, is excluded. None: the jobs are not considered.
         policy: Current policy; a run must be within it and within the policy at the time of the run.
         inputs: Times of the compared inputs.
     """
     of_definition = recorded.of_definition(comparisons, version.result_fingerprint)
     of_version = [comparison for comparison in of_definition if comparison.version in {version.number, None}]
     runs = (
-        _make_run(comparison, batch_definition, policy, inputs or EvidenceInputs())
+        (comparison, _make_run(comparison, policy, inputs or EvidenceInputs()))
         for comparison in sorted(of_version, key=lambda comparison: comparison.sequence)
     )
-    return tuple(run for run in runs if run is not None)
+    return tuple(
+        run
+        for comparison, run in runs
+        if not (run.is_within_policy and _agrees_with_others(comparison.result, batch_definition, jobs))
+    )
+
+
+def _agrees_with_others(
+    result: Mapping[str, Any], batch_definition: str | None, jobs: Mapping[str, str] | None
+) -> bool:
+    """Return whether a comparison agreed with another batch side than the current one, or not with all current jobs.
+
+    A job's table of which some rows could not be judged is no evidence that the job does what the definition says.
+    """
+    compared_definition = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
+    if batch_definition and compared_definition not in {None, batch_definition}:
+        return True
+    compared_jobs = {job["side"]: job["fingerprint"] for job in result.get("jobs", []) if job["level"] == "reproduced"}
+    return jobs is not None and compared_jobs != jobs
 
 
 def select_runs_after_last_move(
@@ -216,15 +238,10 @@ def _parse_run(content: Mapping[str, Any]) -> EvidenceRun:
     )
 
 
-def _make_run(
-    comparison: RecordedComparison, batch_definition: str | None, policy: Policy | None, inputs: EvidenceInputs
-) -> EvidenceRun | None:
-    """Reduce a comparison to what the gate needs; None if it agreed with a batch side that is no longer current."""
+def _make_run(comparison: RecordedComparison, policy: Policy | None, inputs: EvidenceInputs) -> EvidenceRun:
+    """Reduce a comparison to what the gate needs."""
     result = comparison.result
     is_within_policy = comparison.exit_code == 0 and comparison.has_no_open_difference and _is_within(result, policy)
-    compared_definition = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
-    if is_within_policy and batch_definition and compared_definition not in {None, batch_definition}:
-        return None
     windows = result.get("windows", {})
     causes = {name: int(cause["rows"]) for name, cause in result.get("causes", {}).items() if cause["rows"]}
     rules = result.get("accepted", [])

@@ -76,11 +76,14 @@ class JobTable:
     side: JobSide
     level: JobLevel  # reproduced: all rows are equal; sealed: the cut is exact, rows differ; bounded: some not judged
     batch: int | None  # of a streaming job: the newest one up to the cut
-    version: int | None  # of its table; None: a table without versions
+    version: int | None  # of its table, or its snapshot; None: a table without versions
+    fingerprint: str  # of where the job writes which columns
     rows: int  # (window, key) rows compared
     different: int  # of these
     values: int  # cells of measures compared
     different_values: int  # of these
+    not_judged: int = 0  # (window, key) rows that are not among those compared: the position does not decide them
+    position: str | None = None  # of a batch job: the offsets up to which it has read, in words
     foreign_versions: tuple[str, ...] = ()  # of the table, written by others than the job
     cells: tuple[JobCell, ...] = ()  # capped
 

@@ -220,7 +220,8 @@ def open_clean_copy(lake: PipelineLake, log: LogReader | None) -> CleanCopy:
     Raises:
         LakeError: The sides cannot be compared, so the reconciler cannot be tested on them either.
     """
-    pipeline, outcome = lake.pipeline, compare_at_cut(lake, ComparisonRequest(log=log, listed_rows=ROWS_LISTED))
+    request = ComparisonRequest(log=log, listed_rows=ROWS_LISTED, compares_jobs=False)
+    pipeline, outcome = lake.pipeline, compare_at_cut(lake, request)
     finding, skipped_ranges = outcome.finding, outcome.skipped_ranges
     evidence, causes = _find_evidence(lake, finding), _list_known_causes(pipeline, finding)
     with sides.open_sides(lake, evidence) as opened:

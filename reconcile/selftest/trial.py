@@ -84,7 +84,9 @@ def _compare(clean: CleanCopy, plants: Sequence[Plant], random: Random) -> Findi
         link_tree(home, Path(folder))
         lake = clean.lake.with_settings(home=Path(folder))
         _plant(clean, lake, plants, random)
-        return compare_at_cut(lake, ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED)).finding
+        return compare_at_cut(
+            lake, ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED, compares_jobs=False)
+        ).finding
 
 
 def _plant(clean: CleanCopy, lake: PipelineLake, plants: Sequence[Plant], random: Random) -> None:

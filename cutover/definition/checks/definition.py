@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from cutover.definition.checks import change, joins, measures
+from cutover.definition.checks.batch_job import check_batch_job
 from cutover.definition.checks.contract import check_contract
 from cutover.definition.checks.json_fields import check_json_fields
 from cutover.definition.checks.measures import reject_field
@@ -159,6 +160,7 @@ def _check_fields(pipeline: Pipeline) -> None:
     _check_limits(pipeline)
     _check_batch(pipeline)
     check_spark_stream(pipeline)
+    check_batch_job(pipeline)
     check_contract(pipeline)
     check_schedule(pipeline.schedule)
     change.check_change_note(pipeline)
@@ -417,6 +419,6 @@ def _check_audit(audit: Audit) -> None:
 
 def _check_batch(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.batch, (SameDefinition, Sql)):
-        reject_field("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+        reject_field("batch", "SameDefinition(), Sql(file) or BatchJob(table=...)", repr(pipeline.batch)[:80])
     if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
         fingerprint.batch_fingerprint(pipeline)

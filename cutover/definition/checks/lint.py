@@ -7,6 +7,7 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.compiler import NEVER
 from cutover.definition.measures.doubles import Variance
 from cutover.definition.measures.kinds import Avg, Sum
+from cutover.definition.model.batch_job import find_batch_job
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.model.record_ids import compute_id_horizon
 from cutover.definition.model.triggers import waits_for_watermark
@@ -28,6 +29,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
         _warn_of_log_clock,
         _warn_of_float_sums,
         _warn_of_lateness,
+        _warn_of_batch_job,
         _warn_of_id_horizon,
         _warn_of_contract,
         _warn_of_failing_pairs,
@@ -87,6 +89,16 @@ def _warn_of_lateness(pipeline: Pipeline) -> list[str]:
     if pipeline.stream is not None or pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
         return []
     return ["lateness: records may not be out of order, so each record closes all windows that end before it."]
+
+
+def _warn_of_batch_job(pipeline: Pipeline) -> list[str]:
+    if find_batch_job(pipeline.batch) is None or pipeline.stream is not None:
+        return []
+    text = (
+        f"lateness.max_ahead: {pipeline.lateness.max_ahead}; records whose event time is further ahead of their log "
+        "time count in no window. If your batch job counts them, its table differs: raise it, at most to `36500 days`."
+    )
+    return [text]
 
 
 def _warn_of_id_horizon(pipeline: Pipeline) -> list[str]:

@@ -1,5 +1,6 @@
 """Checks of a measure: the type of its input, and its parameters."""
 
+import re
 from typing import NoReturn
 
 from cutover.definition.measures.doubles import SQUARABLE_DIGITS, Variance
@@ -15,14 +16,16 @@ SUMMABLE_DIGITS = 28
 MIN_ERROR = 1e-4
 ROUNDING_TOLERANCE = 1e-6  # 0.1 * 10^6 need not be a whole number as a double
 
+_USER = re.compile(r"://[^/\s'\"]*@")
+
 
 def reject_field(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
-    """Reject the value of a field.
+    """Reject the value of a field; user and password of an address in it are not shown.
 
     Raises:
         DefinitionError: Always.
     """
-    msg = f"{field}: expected {expected}, got {actual}." + (f"\nHint: {hint}" if hint else "")
+    msg = f"{field}: expected {expected}, got {_USER.sub('://***@', actual)}." + (f"\nHint: {hint}" if hint else "")
     raise DefinitionError(msg)
 
 

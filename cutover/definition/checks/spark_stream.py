@@ -9,7 +9,7 @@ from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
 from cutover.definition.model.spark_stream import WINDOW_START, Delta, SparkStream
 from cutover.definition.windows.sliding import SlidingWindows
 
-_REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
+REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
 """Measures for which Spark's aggregate has one value, whatever the order of its rows."""
 
 MEASURES_OF_RECORDS = (Count, Max, Min, Sum)
@@ -54,8 +54,8 @@ def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]
         reason = "Spark's rule for late records of other windows differs from ours"
         yield "window", "Fixed(...) or Sliding(...) with `stream`", repr(pipeline.window)[:80], reason
     for name, measure in pipeline.measures.items():
-        if not isinstance(measure, _REPEATED_MEASURES):
-            allowed = ", ".join(kind.__name__ for kind in _REPEATED_MEASURES)
+        if not isinstance(measure, REPEATED_MEASURES):
+            allowed = ", ".join(kind.__name__ for kind in REPEATED_MEASURES)
             reason = "Spark's aggregate is approximate, or depends on the order of its rows"
             yield f"measures.{name}", f"one of {allowed} with `stream`", type(measure).__name__, reason
     absent_parts = {

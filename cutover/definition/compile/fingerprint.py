@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.batch_job import find_batch_job
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import find_declared_horizon
@@ -132,6 +133,22 @@ def batch_fingerprint(pipeline: Pipeline) -> str:
     if isinstance(pipeline.batch, SameDefinition):
         return "same"
     return hashlib.sha256(batch_sql(pipeline).encode()).hexdigest()[:12]
+
+
+def job_fingerprints(pipeline: Pipeline) -> dict[str, str]:
+    """Return by side, `streaming` and `batch`, 12 hex digits over where a team's own job writes which columns.
+
+    They affect no result of ours, so that another table of a job leaves ours as they are; agreement with a table is
+    evidence for this table alone.
+    """
+    stream, batch = pipeline.stream, find_batch_job(pipeline.batch)
+    jobs: dict[str, str] = {}
+    if stream is not None:
+        places = [repr(stream.table), stream.checkpoint, sorted(stream.columns.items())]
+        jobs["streaming"] = _digest({"job": places})
+    if batch is not None:
+        jobs["batch"] = _digest({"job": [repr(batch.table), sorted(batch.columns.items())]})
+    return jobs
 
 
 def batch_sql(pipeline: Pipeline) -> str:

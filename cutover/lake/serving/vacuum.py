@@ -37,7 +37,7 @@ from cutover.lake.paths import serving_uri
 from cutover.lake.serving.views import list_earlier
 from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
-from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
+from cutover.pipeline_lake import BATCH_TABLES, JOB_ROWS, PipelineLake
 from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
 
@@ -74,7 +74,7 @@ class Unserved:
     def folders(self) -> list[str]:
         """Return the folders to delete; of a batch path the index first, because its other tables depend on it."""
         names = sorted(BATCH_TABLES, key=lambda name: (name != "batch_index", name))
-        return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
+        return [f"{self.uri}/{name}" for name in (*names, JOB_ROWS)] if self.number == BATCH else [self.uri]
 
 
 def delete_unlisted_files(lake: PipelineLake, *, hours: int, now: datetime, dry_run: bool) -> dict[str, int]:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 from deltalake import CommitProperties, write_deltalake
 
-from cutover.cli.position import position
+from cutover.cli.position import cut, position
 from cutover.log.kafka import LogClient
 from cutover.output.console import Output
 from cutover.positions.group_position import GroupRequest, find_group_position
@@ -374,3 +374,38 @@ def test_a_copy_that_is_ahead_of_the_log_is_unknown(client: LogClient, topic_nam
     send(client, topic_name, 2)
 
     assert "beyond the log's end, 2" in get_document(position(landed=str(tmp_path), check_log=True))["unknown"]
+
+
+DEFINITION = """
+from cutover.definition import Count, Fixed, Pipeline, Topic
+
+pipeline = Pipeline(
+    name="cut",
+    source=Topic(name="{topic}", schema="n bigint, at timestamp", event_time="at"),
+    key=("n",),
+    window=Fixed(hours=1),
+    measures={{"records": Count()}},
+)
+"""
+
+
+@pytest.mark.quick
+def test_a_cut_ends_where_the_topic_ends_now(
+    client: LogClient, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(client, topic_name, 2)
+    send(client, topic_name, 3, partition=1)
+    (tmp_path / "cut.py").write_text(DEFINITION.format(topic=topic_name), encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
+
+    shown = cut("cut")
+    exported = cut("cut", env=True)
+
+    offsets = {topic_name: {"0": 0, "1": 3}}
+    assert json.loads(str(next(iter(shown.lines)))) == shown.document
+    assert shown.document["topics"] == offsets
+    assert shown.document["topic_ids"] == {topic_name: client.topic_id(topic_name)}
+    (line,) = map(str, exported.lines)
+    name, _, value = line.partition("=")
+    assert (name, json.loads(value)) == ("CUTOVER_CUT", offsets)
+    assert not set(value) & set(" *?[")  # characters at which a shell would divide or expand it

@@ -1,10 +1,13 @@
 """`cutover repair` without a broker: what it refuses at once, and what it shows of a repair."""
 
+from dataclasses import replace
+
 import pytest
 
 from cutover.batch.repair.checks import find_by_id, require_windows
+from cutover.batch.repair.cli import list_unwritten_tables
 from cutover.cli.app import main
-from cutover.definition import Fixed, Sliding
+from cutover.definition import BatchJob, Fixed, Postgres, Sliding
 from cutover.errors import DefinitionError
 from tests.integration.reconcile.lake_of import PIPELINE
 
@@ -50,3 +53,11 @@ def test_an_id_may_be_abbreviated_to_its_prefix(prefix: str | None, expected: st
 def test_a_prefix_of_no_id_or_several_is_rejected(prefix: str) -> None:
     with pytest.raises(DefinitionError, match="expected one repair whose id begins with"):
         find_by_id(PIPELINE, ["a1", "b1", "b2"], prefix, subject="repair")
+
+
+def test_the_tables_of_own_jobs_are_named_as_not_written() -> None:
+    job = replace(PIPELINE, batch=BatchJob(table=Postgres(table="a.hourly", server="DB")))
+
+    assert list_unwritten_tables(PIPELINE) == []
+    (sentence,) = list_unwritten_tables(job)
+    assert sentence.startswith("Not written: env:DB#a.hourly, of your own jobs.")

@@ -158,6 +158,22 @@ def test_a_run_with_another_sql_is_evidence_only_if_it_failed() -> None:
     assert [run.epoch for run in runs(rows, batch_definition="new")] == [2, 3]
 
 
+def test_agreement_with_other_tables_of_jobs_or_with_a_part_of_their_rows_is_no_evidence() -> None:
+    job = {"side": "batch", "level": "reproduced", "fingerprint": "now"}
+    jobs = [
+        [],
+        [job],
+        [job | {"fingerprint": "before"}],
+        [job | {"level": "bounded"}],
+        [job, job | {"side": "streaming"}],
+    ]
+    rows = [extend_report(row(epoch), jobs=compared) for epoch, compared in enumerate(jobs, 1)]
+    rows.append(extend_report(row(6, verdict="DIVERGED", exit_code=1), jobs=[job | {"level": "sealed by offsets"}]))
+
+    assert [run.epoch for run in runs(rows, jobs={"batch": "now"})] == [2, 6]
+    assert [run.epoch for run in runs(rows, jobs={})] == [1, 4, 6]  # no job is required any more
+
+
 @pytest.mark.parametrize(
     ("policy", "is_within_policy"), [(Policy(max_late_share=0.1), True), (Policy(max_late_share=0.09), False)]
 )

@@ -7,6 +7,7 @@ import pytest
 
 from cutover.definition import Policy
 from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.parts import JobSide, JobTable
 from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.reconcile.verdict.decision import (
     VerdictInput,
@@ -161,3 +162,25 @@ def test_the_sentence_words_one_row_and_several_what_rules_accept_and_each_cause
     fields: dict[str, Any], expected: str
 ) -> None:
     assert sentence(**fields) == expected
+
+
+def test_a_job_that_differs_is_named_with_its_cells_and_no_cause() -> None:
+    def make_job(side: JobSide, different: int) -> JobTable:
+        return JobTable(
+            side=side, level="reproduced", batch=None, version=None, fingerprint="a", rows=144, different=different,
+            values=288, different_values=3 * different,
+        )  # fmt: skip
+
+    jobs = (make_job("streaming", 0), make_job("batch", 4))
+    verdict_input = replace(NOTHING, jobs=jobs, explained=1, causes=("late",))
+    decision = decide_verdict(verdict_input, Policy(max_late_share=1.0))
+
+    assert (decision.verdict, decision.exit_code) == (Verdict.DIVERGED, 1)
+    assert decision.policy.reasons == ("The batch job does not do what the definition says.",)
+    expected = "The batch job does not do what the definition says in 12 of 288 cells: 4 rows of its table differ."
+    assert describe_verdict(decision.verdict, verdict_input, decision.policy) == expected
+    both = replace(verdict_input, jobs=(make_job("streaming", 1), make_job("batch", 4)))
+    assert describe_verdict(decision.verdict, both, decision.policy) == (
+        "The streaming job does not do what the definition says in 3 of 288 cells: 1 row of its table differs. "
+        + expected
+    )

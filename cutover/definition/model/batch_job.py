@@ -1,0 +1,71 @@
+"""Batch job that Cutover did not write, described by the table that it writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from cutover.definition.model.pipeline import SameDefinition
+from cutover.definition.model.spark_stream import Delta
+
+
+@dataclass(frozen=True, slots=True)
+class Iceberg:
+    """Iceberg table of a job; Cutover reads it and never writes it."""
+
+    table: str  # its folder (an absolute path, or a URI), or `iceberg://catalog/namespace.table`
+
+
+@dataclass(frozen=True, slots=True)
+class Parquet:
+    """Parquet files of a job; Cutover reads them and never writes them."""
+
+    path: str  # a folder or a file on this machine, absolute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postgres:
+    """Table of a PostgreSQL server that a job writes; Cutover reads it and never writes it."""
+
+    table: str  # `schema.table`
+    server: str  # environment variable with the address of the server, so that no definition has a password
+
+
+JobTableKind = Delta | Iceberg | Parquet | Postgres
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJob(SameDefinition):
+    """Batch job of a team, one row a window and key, which is meant to compute this definition.
+
+    Cutover's batch path computes the definition from the log, as without a job, and each comparison checks whether the
+    job's table has the same rows at its own position: the offsets that the job recorded with its data.
+    """
+
+    table: JobTableKind
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Name in the definition (`window_start`, a column of the key, a measure) -> the table's column, `a.b` in a struct.
+    Others have the same name; without `window_start` the table's `window.start` counts."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, Mapping):  # the checks reject anything else, and name the field
+            object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+
+    def __hash__(self) -> int:
+        """Hash the table: mappings have no hash."""
+        return hash(self.table)
+
+
+def find_batch_job(batch: object) -> BatchJob | None:
+    """Return the batch job of a pipeline's `batch`; None: there is none."""
+    return batch if isinstance(batch, BatchJob) else None
+
+
+def describe_job_table(table: JobTableKind) -> str:
+    """Describe where a table is: the checks of a definition reject an address with a password."""
+    match table:
+        case Postgres():
+            return f"env:{table.server}#{table.table}"
+        case Iceberg():
+            return table.table
+        case _:
+            return table.path

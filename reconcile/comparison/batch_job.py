@@ -1,0 +1,218 @@
+"""Table of a team's batch job against the batch path's rows, both up to the offsets that the job has recorded.
+
+Cutover's batch path computes the rows at the cut of the comparison, and the job has read up to its own position. The
+index of the batch path tells for each window which offsets hold its records. So a window has the same rows at both if
+all of its records are before the position, and none at the position if all of them are after it. A window with records
+on both sides is judged by rows that the batch run computed at the position; without them it is counted as not judged.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or internal
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.definition.compile.fingerprint import job_fingerprints
+from cutover.definition.model.batch_job import describe_job_table, find_batch_job
+from cutover.definition.model.spark_stream import WINDOW_START
+from cutover.engine.queries import fetch_number
+from cutover.errors import CutoverError
+from cutover.lake import batch_runs
+from cutover.lake.job_rows import JobRowsNote, open_job_rows
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_schema
+from cutover.pipeline_lake import PipelineLake
+from cutover.positions.batch_table import BoundJobTable, bind_job_table
+from cutover.positions.position import Position, PositionLevel, UnknownPosition, format_topic_offsets
+from cutover.quoting import identifier, literal
+from cutover.reconcile.comparison.job_table import (
+    JobLink,
+    choose_level,
+    compare_link,
+    compare_streaming_job,
+    reject_job_table,
+)
+from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.preconditions.seal import SealError, SealEvidence
+from cutover.reconcile.result.parts import JobTable
+from cutover.sources.binding import open_binder
+
+_SENT, _WINDOWS, _EXPECTED = "batch_job_sent", "batch_job_windows", "batch_job_expected"
+_AT_POSITION = "batch_job_rows_at_position"
+_ComputedRows = tuple[JobRowsNote, DeltaTable]
+
+BEFORE, AFTER, ACROSS, BETWEEN = "before", "after", "across", "between"
+"""Where the records of a window are: before the position, after it, on both sides, or between its two bounds."""
+
+COMPUTED = "computed"
+"""Place of a window whose rows at the position a batch run has computed, wherever its records are."""
+
+_PLACE_WINDOWS = f"""
+    CREATE TEMP TABLE {_WINDOWS} AS
+    SELECT window_start,
+        CASE WHEN bool_or(lower < upper AND last_offset >= lower AND first_offset < upper) THEN '{BETWEEN}'
+        WHEN NOT bool_or(last_offset >= upper) THEN '{BEFORE}'
+        WHEN NOT bool_or(first_offset < lower) THEN '{AFTER}' ELSE '{ACROSS}' END AS place
+    FROM batch_job_index JOIN batch_job_bounds USING (_partition)
+    WHERE _kind = '{IndexKind.RANGE}' AND list_contains($runs::VARCHAR[], _run)
+    GROUP BY window_start
+"""
+
+
+def compare_jobs(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> tuple[JobTable, ...]:
+    """Compare the tables of the team's own jobs, the streaming one first.
+
+    Raises:
+        SealError: A table cannot be compared.
+    """
+    jobs = compare_streaming_job(lake, evidence, sides), compare_batch_job(lake, evidence, sides)
+    return tuple(job for job in jobs if job is not None)
+
+
+def compare_batch_job(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> JobTable | None:
+    """Compare the table of a pipeline's batch job at its own position; None if there is no such job, or in an audit.
+
+    Raises:
+        SealError: The table cannot be compared: its position is unknown or beyond the cut, or it cannot be read.
+    """
+    job = find_batch_job(lake.pipeline.batch)
+    if job is None or lake.settings.batch_tables:  # of an audit, which has computed a few windows alone
+        return None
+    link = JobLink(
+        side="batch",
+        place=describe_job_table(job.table),
+        columns=job.columns,
+        expected=_EXPECTED,
+        is_judged=f"{WINDOW_START} NOT IN {_select_windows(ACROSS, BETWEEN)}",
+    )
+    with open_binder(sides.connection, lake.settings.home) as binder:
+        try:
+            with bind_job_table(binder, _SENT, job) as table:
+                if isinstance(table, UnknownPosition):
+                    raise reject_job_table(link, f"expected a position that the job has recorded: {table.reason}")
+                _create_raw(sides, link, table)
+                return _compare(lake, evidence, sides, link, table)
+        except SealError:
+            raise
+        except CutoverError as error:
+            raise reject_job_table(link, f"expected rows with their position, got: {error.text}") from error
+
+
+def _create_raw(sides: Sides, link: JobLink, table: BoundJobTable) -> None:
+    """Create the relation of the job's table, in which numbers without a limit have as many digits as their texts."""
+    replaced = []
+    for name in sorted(table.untyped):
+        column = identifier(name)
+        scale = fetch_number(
+            sides.connection, f"SELECT coalesce(max(length(split_part({column}, '.', 2))), 0) FROM {_SENT}"
+        )
+        # Of a text that fits into no decimal, such as NaN, the cast fails when the rows are read.
+        replaced.append(f"CAST({column} AS DECIMAL(38, {min(scale, 38)})) AS {column}")
+    columns = f"* REPLACE ({', '.join(replaced)})" if replaced else "*"
+    sides.connection.execute(f"CREATE TEMP VIEW {link.raw} AS SELECT {columns} FROM {_SENT}")
+
+
+def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: JobLink, table: BoundJobTable) -> JobTable:
+    _place_windows(lake, evidence, sides, link, table.position)
+    expected = f"SELECT * FROM {SharedTable.EXPECTED} WHERE {WINDOW_START} NOT IN {_select_windows(AFTER, COMPUTED)}"
+    computed = f"{WINDOW_START} IN {_select_windows(COMPUTED)} AND {sides.is_compared}"
+    expected += f" UNION ALL BY NAME SELECT * FROM {_AT_POSITION} WHERE {computed}"
+    sides.connection.execute(f"CREATE TEMP VIEW {_EXPECTED} AS {expected}")
+    counts = compare_link(lake, sides, link)
+    not_judged = fetch_number(sides.connection, f"SELECT count(*) FROM {_EXPECTED} WHERE NOT ({link.is_judged})")
+    return JobTable(
+        side="batch",
+        level=choose_level(counts, not_judged=not_judged),
+        batch=None,
+        fingerprint=job_fingerprints(lake.pipeline)["batch"],
+        position=format_topic_offsets(table.position.topics, table.position.upto),
+        version=table.version,
+        rows=counts.rows,
+        different=counts.different,
+        values=counts.values,
+        different_values=counts.different_values,
+        not_judged=not_judged,
+        cells=counts.cells,
+    )
+
+
+def _select_windows(*places: str) -> str:
+    return f"(SELECT {WINDOW_START} FROM {_WINDOWS} WHERE place IN ({', '.join(map(literal, places))}))"
+
+
+def _place_windows(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: JobLink, position: Position) -> None:
+    """Create the table that tells for each window with records where they are.
+
+    Raises:
+        SealError: The position is that of another topic, or beyond the cut.
+    """
+    computed_rows = _find_computed_rows(lake, evidence, position)
+    bounds = _list_bounds(lake.pipeline.source.name, evidence, link, position, computed_rows)
+    columns = {"_partition": pa.int32(), "lower": pa.int64(), "upper": pa.int64()}
+    rows = [dict(zip(columns, row, strict=True)) for row in bounds]
+    connection = sides.connection
+    connection.register("batch_job_bounds", pa.Table.from_pylist(rows, schema=pa.schema(list(columns.items()))))
+    uri = lake.batch_uri("batch_index")
+    if delta.exists(uri):
+        delta.relation(connection, "batch_job_index", uri)
+    else:
+        connection.register("batch_job_index", BATCH_INDEX.empty_table())
+    # Only runs of this log: a row of another one would place a window where its records are not.
+    runs = [run.run_id for run in batch_runs.read_effective_runs(lake) if run.topic_id == evidence.run.topic_id]
+    connection.execute(_PLACE_WINDOWS, {"runs": runs})
+    is_unknown = f"{WINDOW_START} NOT IN (SELECT {WINDOW_START} FROM {_WINDOWS})"
+    unknown = f"SELECT DISTINCT {WINDOW_START}, '{BETWEEN}' FROM {SharedTable.EXPECTED} WHERE {is_unknown}"
+    connection.execute(f"INSERT INTO {_WINDOWS} {unknown}")
+    _bind_computed(lake, sides, computed_rows)
+
+
+def _find_computed_rows(lake: PipelineLake, evidence: SealEvidence, position: Position) -> _ComputedRows | None:
+    """Find the rows that a batch run has computed at an exact position; None: there are none."""
+    found = open_job_rows(lake)
+    lower = position.topics.get(lake.pipeline.source.name)
+    if found is None or position.level is not PositionLevel.EXACT:
+        return None
+    note, _ = found
+    return found if (note.topic_id, note.ends) == (evidence.run.topic_id, lower) else None
+
+
+def _bind_computed(lake: PipelineLake, sides: Sides, rows: _ComputedRows | None) -> None:
+    """Bind the rows at the position, and mark their windows."""
+    if rows is None:
+        sides.connection.register(_AT_POSITION, batch_schema(lake.pipeline).empty_table())
+        return
+    note, table = rows
+    delta.bind(sides.connection, _AT_POSITION, table)
+    starts = pa.table({"start": pa.array(sorted(note.windows), pa.int64())})
+    sides.connection.register("batch_job_computed", starts)
+    computed = "SELECT make_timestamptz(start) AS window_start FROM batch_job_computed"
+    sides.connection.execute(f"DELETE FROM {_WINDOWS} WHERE {WINDOW_START} IN ({computed})")
+    sides.connection.execute(f"INSERT INTO {_WINDOWS} SELECT window_start, '{COMPUTED}' FROM ({computed})")
+
+
+def _list_bounds(
+    topic: str, evidence: SealEvidence, link: JobLink, position: Position, rows: _ComputedRows | None
+) -> list[tuple[int, int, int]]:
+    """Return partition, lower and upper bound of the position; a partition that it does not name has no bounds.
+
+    Raises:
+        SealError: The position is that of another topic, or beyond the cut.
+    """
+    run, topic_id = evidence.run, position.topic_ids.get(topic)
+    lower = position.topics.get(topic)
+    if lower is None:
+        raise reject_job_table(
+            link, f"expected a position of topic `{topic}`, got {', '.join(sorted(position.topics))}"
+        )
+    if topic_id not in {None, run.topic_id}:
+        raise reject_job_table(link, f"expected a position of topic id {run.topic_id}, got {topic_id}: another log")
+    upper: Mapping[int, int] = lower if position.upto is None else position.upto[topic]
+    has_rows_beyond = rows is not None and rows[0].run_id == run.run_id
+    for partition, end in sorted(upper.items()):
+        if end > run.cut.get(partition, 0) and not has_rows_beyond:
+            text = f"expected a position up to the cut, at offset {run.cut.get(partition, 0)} of partition {partition},"
+            text += f" got {end}: it can be compared once the stream has read these records, too"
+            raise reject_job_table(link, text)
+    return [(p, lower.get(p, 0), upper.get(p, end)) for p, end in sorted(run.cut.items())]
