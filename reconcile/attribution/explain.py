@@ -24,14 +24,16 @@ from cutover.reconcile.attribution import cells, log_rows
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.loss import describe_touching
+from cutover.reconcile.comparison.batch_job import compare_jobs
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import additive
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
-from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import Scalar, encode_tree, scalar
 from cutover.reconcile.result.finding import CellStep
+from cutover.reconcile.result.parts import JobTable
 from cutover.records.reading.scan import Offsets
 from cutover.timestamps import format_micros, to_micros
 
@@ -105,6 +107,8 @@ class Explanation:
     unproven: str | None = None  # reason why the cause can no longer be verified
     lost: tuple[str, ...] = ()  # records of the window that the log may have lost, one sentence each
     unasked: str | None = None  # reason why the log could not be checked for losses
+    jobs: tuple[JobTable, ...] = ()  # tables of the team's own jobs, with the cells of this row in which they differ
+    jobs_unread: str | None = None  # reason why one of them could not be compared
 
     def to_json(self) -> dict[str, Any]:
         """Encode for `explain --json`, with `class_` of a row as `class`."""
@@ -144,12 +148,25 @@ def explain_cell(
         explanation = _explain_cell(pipeline, examined.evidence, attribution.sides, window, conditions)
         touching = _select_touching(pipeline, examined.evidence, conditions.interval)
         log_count = _find_losses_in_log(lake, examined.evidence, sides, conditions.interval, log)
+        jobs, jobs_unread = _compare_jobs(lake, examined.evidence, sides, conditions.row)
         return replace(
             explanation,
             unproven=None if attribution.unproven is None else attribution.unproven.message,
             lost=tuple(text for text in (describe_touching(touching), log_count.loss) if text is not None),
             unasked=log_count.unasked,
+            jobs=jobs,
+            jobs_unread=jobs_unread,
         )
+
+
+def _compare_jobs(
+    lake: PipelineLake, evidence: SealEvidence, sides: Sides, row: str
+) -> tuple[tuple[JobTable, ...], str | None]:
+    """Compare the tables of the team's own jobs, and list the cells of one row; else return why they cannot be."""
+    try:
+        return compare_jobs(lake, evidence, sides, listed=row), None
+    except SealError as error:
+        return (), error.breach.message
 
 
 def _select_touching(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> list[Loss]:

@@ -210,7 +210,7 @@ def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
         ),
     )
     yield from _prefix("lost", explained.lost)
-    yield from _prefix("note", (text for text in (explained.unproven, explained.unasked) if text is not None))
+    yield from _list_row_notes(explained)
     if explained.rows:
         yield make_table(
             ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason"),
@@ -239,6 +239,23 @@ def _describe_difference(value: Measured) -> str:
     if value.cause is None:
         return "none"
     return "not a number" if value.difference is None else format_signed(value.difference)
+
+
+def _list_row_notes(explained: Explanation) -> Iterator[str]:
+    notes = (explained.unproven, explained.unasked, explained.jobs_unread)
+    yield from _prefix("note", (text for text in notes if text is not None))
+    yield from (f"{job.side} job  {text}" for job in explained.jobs for text in _describe_job_row(job))
+
+
+def _describe_job_row(job: JobTable) -> Iterator[str]:
+    """Yield in which cells of one row a job's table is not what the definition says, for a job that may judge it."""
+    if not job.cells:
+        yield "no difference in this row" + (", or it was not judged" if job.not_judged else "")
+    for cell in job.cells:
+        values = (
+            f"{format_number(_cut_value(cell.job))}, the definition says {format_number(_cut_value(cell.expected))}"
+        )
+        yield f"{cell.measure} is {values} ({cell.kind})"
 
 
 def _describe_equal(explanation: Explanation) -> str:

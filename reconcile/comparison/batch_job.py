@@ -61,17 +61,30 @@ _PLACE_WINDOWS = f"""
 """
 
 
-def compare_jobs(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> tuple[JobTable, ...]:
+def compare_jobs(
+    lake: PipelineLake, evidence: SealEvidence, sides: Sides, *, listed: str = "true"
+) -> tuple[JobTable, ...]:
     """Compare the tables of the team's own jobs, the streaming one first.
+
+    Args:
+        lake: Pipeline of the jobs.
+        evidence: The cut.
+        sides: Open comparison.
+        listed: SQL over `window_start` and the key: the rows whose cells are listed.
 
     Raises:
         SealError: A table cannot be compared.
     """
-    jobs = compare_streaming_job(lake, evidence, sides), compare_batch_job(lake, evidence, sides)
+    jobs = (
+        compare_streaming_job(lake, evidence, sides, listed=listed),
+        compare_batch_job(lake, evidence, sides, listed=listed),
+    )
     return tuple(job for job in jobs if job is not None)
 
 
-def compare_batch_job(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> JobTable | None:
+def compare_batch_job(
+    lake: PipelineLake, evidence: SealEvidence, sides: Sides, *, listed: str = "true"
+) -> JobTable | None:
     """Compare the table of a pipeline's batch job at its own position; None if there is no such job, or in an audit.
 
     Raises:
@@ -85,6 +98,7 @@ def compare_batch_job(lake: PipelineLake, evidence: SealEvidence, sides: Sides) 
         place=describe_job_table(job.table),
         columns=job.columns,
         expected=_EXPECTED,
+        listed=listed,
         is_judged=f"{WINDOW_START} NOT IN {_select_windows(ACROSS, BETWEEN)}",
     )
     with open_binder(sides.connection, lake.settings.home) as binder:

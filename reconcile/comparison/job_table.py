@@ -51,6 +51,7 @@ class JobLink:
     columns: Mapping[str, str]  # name in the definition -> the table's column
     expected: str  # relation of the rows that the definition says
     has_row_per_record: bool = False  # its rows are grouped as the definition groups records
+    listed: str = "true"  # SQL over `window_start` and the key: the rows whose cells are listed
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
 
     @property
@@ -85,7 +86,9 @@ class JobCounts:
     cells: tuple[JobCell, ...]
 
 
-def compare_streaming_job(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> JobTable | None:
+def compare_streaming_job(
+    lake: PipelineLake, evidence: SealEvidence, sides: Sides, *, listed: str = "true"
+) -> JobTable | None:
     """Compare the table of a pipeline's streaming job at the cut; None if its streaming path is Cutover's own.
 
     Raises:
@@ -100,6 +103,7 @@ def compare_streaming_job(lake: PipelineLake, evidence: SealEvidence, sides: Sid
         columns=stream.columns,
         expected=stage(0),
         has_row_per_record=stream.row_per_record,
+        listed=listed,
     )
     batch = _find_batch(lake, evidence, link)
     try:
@@ -303,7 +307,7 @@ def _list_cells(lake: PipelineLake, link: JobLink, sides: Sides) -> Iterator[Job
     pipeline = lake.pipeline
     keys = (WINDOW_START, *pipeline.key)
     order = ", ".join(map(identifier, keys))
-    query = f"SELECT * FROM {link.apart} ORDER BY {order}, is_extra LIMIT {CELLS_AT_MOST}"
+    query = f"SELECT * FROM {link.apart} WHERE {link.listed} ORDER BY {order}, is_extra LIMIT {CELLS_AT_MOST}"
     for row in query_table(sides.connection, query).to_pylist():
         is_changed = not (row["is_extra"] or row["is_missing"])
         for name in pipeline.measures:

@@ -54,6 +54,7 @@ def reconcile_again(lake: PipelineLake) -> Finding:
 
 
 def list_levels(finding: Finding) -> list[tuple[str, str, int]]:
+    assert finding.jobs, finding.sentence
     return [(job.side, job.level, job.different) for job in finding.jobs]
 
 
@@ -65,7 +66,6 @@ def count_evidence(lake: PipelineLake) -> int:
     return sum(run.is_within_policy for run in runs)
 
 
-@pytest.mark.quick
 def test_both_jobs_are_reproduced_and_a_change_is_attributed_to_the_job_that_has_it(rig: Rig) -> None:
     table, cut = rig.place / "nightly", encode_cut(rig.topic, AT_RANDOM)
     lake = with_batch(rig.run("merge"), BatchJob(table=Delta(str(table))))
@@ -120,7 +120,7 @@ def test_a_table_in_postgres_is_read_with_its_position(rig: Rig, monkeypatch: py
         with psycopg.connect(address) as connection:
             connection.execute("UPDATE hourly SET total = total + 0.5 WHERE hour = (SELECT min(hour) FROM hourly)")
         finding = reconcile_again(lake)
-        assert [cell.measure for cell in finding.jobs[1].cells] == ["ids", "ids"]
+        assert [cell.measure for cell in finding.jobs[1].cells] == ["ids"]
         assert finding.verdict is Verdict.DIVERGED
 
         with psycopg.connect(address) as connection:
@@ -139,6 +139,7 @@ def test_a_table_in_postgres_is_read_with_its_position(rig: Rig, monkeypatch: py
     assert "secret" not in json.dumps(finding.to_json())
 
 
+@pytest.mark.quick
 def test_a_batch_job_is_judged_beside_our_own_stream_too(rig: Rig) -> None:
     table = rig.place / "nightly"
     own = replace(

@@ -398,13 +398,12 @@ def test_a_cut_ends_where_the_topic_ends_now(
     (tmp_path / "cut.py").write_text(DEFINITION.format(topic=topic_name), encoding="utf-8")
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
 
-    shown = cut("cut")
-    exported = cut("cut", env=True)
+    shown, exported = cut("cut"), cut("cut", env=True)
 
     offsets = {topic_name: {"0": 0, "1": 3}}
-    assert json.loads(str(next(iter(shown.lines)))) == shown.document
-    assert shown.document["topics"] == offsets
-    assert shown.document["topic_ids"] == {topic_name: client.topic_id(topic_name)}
+    stated: dict[str, Any] = json.loads(str(next(iter(shown.lines))))
+    assert stated == shown.document
+    assert (stated["topics"], stated["topic_ids"]) == (offsets, {topic_name: client.topic_id(topic_name)})
     (line,) = map(str, exported.lines)
     name, _, value = line.partition("=")
     assert (name, json.loads(value)) == ("CUTOVER_CUT", offsets)

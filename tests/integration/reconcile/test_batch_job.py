@@ -17,24 +17,25 @@ from cutover.definition import BatchJob, Delta, Pipeline
 from cutover.lake.job_rows import JobRowsNote, replace_job_rows
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile.attribution.explain import explain_cell
+from cutover.reconcile.cli.show import list_explanation_lines
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.parts import JobTable
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, reconcile, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, log_of_lake, micros, reconcile, write
 from tests.support.suite.depth import depth
 
-COLUMNS = pa.schema(
-    {
-        "window_start": pa.timestamp("us", tz="UTC"),
-        "shop": pa.string(),
-        "desk": pa.int32(),
-        "sales": pa.int64(),
-        "revenue": pa.int64(),
-        "least": pa.int64(),
-        "most": pa.int64(),
-        "mean": pa.float64(),
-    }
-)
+_TYPES: dict[str, pa.DataType] = {
+    "window_start": pa.timestamp("us", tz="UTC"),
+    "shop": pa.string(),
+    "desk": pa.int32(),
+    "sales": pa.int64(),
+    "revenue": pa.int64(),
+    "least": pa.int64(),
+    "most": pa.int64(),
+    "mean": pa.float64(),
+}
+COLUMNS = pa.schema(list(_TYPES.items()))
 SALES = st.lists(
     st.builds(
         Sale,
@@ -70,7 +71,7 @@ def find_job(finding: Finding) -> JobTable:
 
 
 @pytest.mark.quick
-@depth(4, 100)
+@depth(2, 60)
 @given(sales=SALES, data=st.data())
 def test_a_job_at_any_position_is_what_the_definition_says(sales: list[Sale], data: st.DataObject) -> None:
     ordered = sorted(sales, key=lambda sale: sale.epoch)
@@ -106,6 +107,11 @@ def test_a_job_at_any_position_is_what_the_definition_says(sales: list[Sale], da
             finding = reconcile(lake).finding
             assert (finding.verdict, find_job(finding).different_values) == (Verdict.DIVERGED, 1)
             assert [cell.measure for cell in find_job(finding).cells] == ["revenue"]
+            key = [None if rows[place][name] is None else str(rows[place][name]) for name in pipeline.key]
+            explained = explain_cell(lake, rows[place]["window_start"], key, log=log_of_lake(lake_of(sales, pipeline)))
+            assert explained.jobs[0].cells == find_job(finding).cells
+            lines = " ".join(map(str, list_explanation_lines(explained)))
+            assert "batch job  revenue is " in lines
 
 
 def _complete(rows: Sequence[dict[str, Any]], pipeline: Pipeline) -> list[dict[str, Any]]:

@@ -197,7 +197,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
         {"measures": {"a": Avg("amount")}, "batch": Sql("a.sql"), **expects("expect_column_to_exist", column="a__sum")},
         "got `a__sum`",
     ),
-    "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
+    "batch": ({"batch": "same"}, "SameDefinition(), Sql(file) or BatchJob(table=...)"),
     "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
     "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "other than the source's"),
     "changelog without panes": ({"changelog": "u"}, "a pipeline with a trigger"),
