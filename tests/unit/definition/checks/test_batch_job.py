@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cutover.definition.loading.encoding import decode_definition, encode_definition
+from cutover.lake.recorded_definitions import decode_definition, encode_definition
 
 from cutover.definition import (
     ApproxDistinct,
