@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cutover.lake.recorded_definitions import decode_definition, encode_definition
 
 from cutover.definition import (
     ApproxDistinct,
@@ -29,6 +28,7 @@ from cutover.definition.checks.definition import check_definition
 from cutover.definition.checks.lint import warnings
 from cutover.definition.compile.fingerprint import batch_fingerprint, job_fingerprints, result_fingerprint
 from cutover.errors import DefinitionError
+from cutover.lake.recorded_definitions import decode_definition, encode_definition
 
 JOB = BatchJob(table=Postgres(table="analytics.hourly", server="PAYMENTS_DB"), columns={"ids": "total"})
 PIPELINE = Pipeline(
