@@ -123,7 +123,10 @@ def _encode_batch(batch: Batch, versions: Sequence[TableVersion]) -> dict[str, o
 
 LONGEST_WAIT = "1 hour"
 CUT_VARIABLE = "CUTOVER_CUT"
-"""Environment variable from which a batch job takes the offsets up to which it reads."""
+"""Environment variable from which a batch job takes the offsets up to which it reads, in the form of Spark."""
+
+POSITION_VARIABLE = "CUTOVER_POSITION"
+"""Environment variable with the position that it records: the offsets with the ids of their topics."""
 
 
 def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
@@ -349,7 +352,10 @@ def _make_absolute(place: str, *, of: str) -> str:
 def cut(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     env: Annotated[
-        bool, typer.Option("--env", help="Print `CUTOVER_CUT=...` with the offsets alone, for `export $(...)`.")
+        bool,
+        typer.Option(
+            "--env", help="Print `CUTOVER_CUT` (offsets for Spark) and `CUTOVER_POSITION`, for `export $(...)`."
+        ),
     ] = False,
 ) -> Output:
     """Print a cut of the pipeline's topics for a batch job: the end of each partition now, as a position.
@@ -362,10 +368,10 @@ def cut(
     ids = {topic: client.topic_id(topic) for topic in topics}
     at = to_micros(SystemClock().now())
     document = Position(topics=topics, watermark=None, table_version=None, at=at, topic_ids=ids).to_json()
-    shown: object = encode_offsets(topics) if env else document
     # Without spaces, at which a shell would divide it.
-    text = json.dumps(shown, separators=(",", ":"))
-    return Output(document=document, lines=[f"{CUT_VARIABLE}={text}" if env else text])
+    offsets, position = (json.dumps(part, separators=(",", ":")) for part in (encode_offsets(topics), document))
+    lines = [f"{CUT_VARIABLE}={offsets}", f"{POSITION_VARIABLE}={position}"] if env else [position]
+    return Output(document=document, lines=lines)
 
 
 COMMANDS = {"position": position, "cut": cut}

@@ -35,6 +35,9 @@ from cutover.reconcile.result.parts import JobCell, JobLevel, JobSide, JobTable
 from cutover.reconcile.result.seal import SealBreach
 
 CELLS_AT_MOST = 100
+SINGLE_RELATIVE = 1e-6
+"""Tolerance of a column of 4 bytes (`real`), which holds 7 digits."""
+
 NOISE = 1e-12
 """Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
 
@@ -259,9 +262,11 @@ def _create_apart(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
 def _differs_sql(sides: Sides, link: JobLink, name: str) -> str:
     """Return SQL that is true where a measure differs: sums of floats depend on the order in which Spark adds them."""
     column = identifier(name)
-    is_float = any(is_float_column(_list_types(sides, table)[name]) for table in (link.rows, link.judged))
+    kinds = [_list_types(sides, table)[name] for table in (link.rows, link.judged)]
+    is_float = any(map(is_float_column, kinds))
     if is_float:
-        value = Value(name=name, exact=False, relative=FLOAT_RELATIVE, absolute=_find_noise(sides, link, name))
+        relative = SINGLE_RELATIVE if "FLOAT" in kinds else FLOAT_RELATIVE
+        value = Value(name=name, exact=False, relative=relative, absolute=_find_noise(sides, link, name))
     else:
         value = Value(name=name)
     kind = "::DOUBLE" if is_float else ""

@@ -404,7 +404,7 @@ def test_a_cut_ends_where_the_topic_ends_now(
     stated: dict[str, Any] = json.loads(str(next(iter(shown.lines))))
     assert stated == shown.document
     assert (stated["topics"], stated["topic_ids"]) == (offsets, {topic_name: client.topic_id(topic_name)})
-    (line,) = map(str, exported.lines)
-    name, _, value = line.partition("=")
-    assert (name, json.loads(value)) == ("CUTOVER_CUT", offsets)
-    assert not set(value) & set(" *?[")  # characters at which a shell would divide or expand it
+    variables = dict(str(line).split("=", 1) for line in exported.lines)
+    assert json.loads(variables["CUTOVER_CUT"]) == offsets
+    assert json.loads(variables["CUTOVER_POSITION"])["topic_ids"] == stated["topic_ids"]
+    assert not set("".join(variables.values())) & set(" *?[")  # at which a shell would divide or expand them

@@ -1,28 +1,36 @@
 """A team's batch table at drawn positions: only windows whose records lie on both sides of it need its own rows."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.catalog.sql import SqlCatalog
 
-from cutover.definition import BatchJob, Delta, Pipeline
+from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Pipeline, Postgres
 from cutover.lake.job_rows import JobRowsNote, replace_job_rows
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
+from cutover.positions import batch_table
+from cutover.positions.position import PositionReport
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.cli.show import list_explanation_lines
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.parts import JobTable
 from cutover.settings import Settings
+from cutover.sources.binding import BoundTable, SourceBinder
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, log_of_lake, micros, reconcile, write
+from tests.support.servers.postgres import running_server
 from tests.support.suite.depth import depth
 
 _TYPES: dict[str, pa.DataType] = {
@@ -145,3 +153,127 @@ def test_a_position_with_two_bounds_judges_windows_without_a_record_between_them
     assert job.different == 0
     assert between or job.level == "reproduced" or job.not_judged > 0
     assert not between or job.level == "bounded" or job.not_judged == 0
+
+
+READ = (Sale(hour=0), Sale(hour=0), Sale(hour=0, amount=2), Sale(hour=1, amount=4), Sale(hour=1, shop="b", amount=6))
+UNREAD = (Sale(epoch=1, hour=2), Sale(epoch=1, hour=3))
+POSITION = {"sales": {"0": len(READ)}}
+
+
+def open_lake(tmp_path: Path, job: BatchJob) -> PipelineLake:
+    """Write a lake whose batch path has read more than the job."""
+    pipeline = replace(PIPELINE, batch=job)
+    lake = PipelineLake(Settings(home=tmp_path / "home"), pipeline)
+    write(lake.settings, lake_of([*READ, *UNREAD], pipeline), pipeline)
+    return lake
+
+
+def select(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist([{name: row[name] for name in COLUMNS.names} for row in rows], schema=COLUMNS)
+
+
+@pytest.mark.parametrize("place", ["iceberg://jobs/n.sales", "folder"])
+def test_an_iceberg_table_is_read_at_the_snapshot_of_its_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    configuration = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    for name, value in configuration.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__JOBS__{name.upper()}", value)
+    catalog = SqlCatalog("jobs", **configuration)
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.sales", schema=COLUMNS)
+    table.append(select(compute(READ)), snapshot_properties={"cutover.position": json.dumps(POSITION)})
+    job = BatchJob(table=Iceberg(table.location().removeprefix("file://") if place == "folder" else place))
+    lake = open_lake(tmp_path, job)
+
+    found = find_job(reconcile(lake).finding)
+    assert (found.level, found.rows, found.version) == ("reproduced", 3, table.current_snapshot().snapshot_id)
+
+    table.append(select(compute(READ[:1])))
+    finding = reconcile(lake).finding
+    assert finding.verdict is Verdict.NOT_COMPARABLE
+    assert "without the property" in finding.sentence
+
+
+def test_files_are_compared_only_if_none_is_newer_than_their_position(tmp_path: Path) -> None:
+    folder = tmp_path / "sales"
+    lake = open_lake(tmp_path, BatchJob(table=Parquet(str(folder))))
+    missing = reconcile(lake).finding
+    assert (missing.verdict, missing.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert f"Table of the batch job, `{folder}`" in missing.sentence
+
+    folder.mkdir()
+    pq.write_table(select(compute(READ)), folder / "part-0.parquet")
+    assert "neither commits nor a file" in reconcile(lake).finding.sentence
+    (folder / "_cutover_position.json").write_text(json.dumps(POSITION), encoding="utf-8")
+    assert find_job(reconcile(lake).finding).level == "reproduced"
+
+    os.utime(folder / "part-0.parquet", times=(2e9, 2e9))
+    assert "was written after it" in reconcile(lake).finding.sentence
+
+
+def test_a_job_that_commits_while_its_table_is_read_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "job"
+    write_table(table, compute(READ), POSITION)
+    lake = open_lake(tmp_path, BatchJob(table=Delta(str(table))))
+    find_position = batch_table.find_job_position
+
+    def commit_meanwhile(job: BatchJob) -> PositionReport:
+        report = find_position(job)
+        write_table(table, compute([*READ, *UNREAD]), {"sales": {"0": len(READ) + len(UNREAD)}})
+        return report
+
+    monkeypatch.setattr(batch_table, "find_job_position", commit_meanwhile)
+    job = find_job(reconcile(lake).finding)
+
+    assert (job.level, job.version, job.rows) == ("reproduced", 0, 3)
+
+
+SERVER_TABLE = """
+CREATE SCHEMA IF NOT EXISTS analytics;
+DROP TABLE IF EXISTS analytics.sales, analytics.cutover_position;
+CREATE TABLE analytics.sales (
+  hour timestamp, shop varchar(10), desk smallint, sales int, revenue numeric, least numeric(12, 3), most bigint,
+  mean real
+);
+CREATE TABLE analytics.cutover_position (table_name text PRIMARY KEY, position jsonb NOT NULL);
+"""
+
+
+def write_server(address: str, rows: Sequence[dict[str, Any]], position: object) -> None:
+    with psycopg.connect(address) as connection:
+        connection.execute(b"DELETE FROM analytics.sales")
+        connection.execute(b"DELETE FROM analytics.cutover_position")
+        with connection.cursor() as cursor:
+            values = [tuple(row[name] for name in COLUMNS.names) for row in rows]
+            cursor.executemany(b"INSERT INTO analytics.sales VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", values)
+        connection.execute(b"INSERT INTO analytics.cutover_position VALUES ('sales', %s)", [json.dumps(position)])
+
+
+def test_rows_of_a_server_are_those_of_the_position_that_was_read_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = BatchJob(table=Postgres(table="analytics.sales", server="SALES_DB"), columns={"window_start": "hour"})
+    lake = open_lake(tmp_path, job)
+    bind = SourceBinder.bind_postgres
+    with running_server() as address:
+        monkeypatch.setenv("SALES_DB", address)
+        with psycopg.connect(address) as connection:
+            connection.execute(SERVER_TABLE.encode())
+        write_server(address, compute(READ), POSITION)
+
+        def commit_meanwhile(*arguments: Any) -> BoundTable:
+            write_server(address, [], {"sales": {"0": len(READ) + len(UNREAD)}})
+            return bind(*arguments)
+
+        monkeypatch.setattr(SourceBinder, "bind_postgres", commit_meanwhile)
+        found = find_job(reconcile(lake).finding)
+        assert (found.level, found.different, found.rows, found.version) == ("reproduced", 0, 3, None)
+
+        monkeypatch.setattr(SourceBinder, "bind_postgres", bind)
+        assert find_job(reconcile(lake).finding).cells[0].kind == "missing"  # the table is empty now
+        with psycopg.connect(address) as connection:
+            connection.execute(b"ALTER TABLE analytics.sales DROP COLUMN most")
+        assert "expected a column `most`" in reconcile(lake).finding.sentence
