@@ -56,7 +56,8 @@ _PLACE_WINDOWS = f"""
         WHEN NOT bool_or(last_offset >= upper) THEN '{BEFORE}'
         WHEN NOT bool_or(first_offset < lower) THEN '{AFTER}' ELSE '{ACROSS}' END AS place
     FROM batch_job_index JOIN batch_job_bounds USING (_partition)
-    WHERE _kind = '{IndexKind.RANGE}' AND list_contains($runs::VARCHAR[], _run)
+    SEMI JOIN (SELECT unnest($runs::VARCHAR[]) AS _run) USING (_run)
+    WHERE _kind = '{IndexKind.RANGE}'
     GROUP BY window_start
 """
 

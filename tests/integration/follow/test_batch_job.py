@@ -1,13 +1,15 @@
 """A streaming job and a batch job of a team under one definition: each is judged at its own position."""
 
 import json
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 from cutover.batch.recompute import recompute_windows
@@ -20,8 +22,9 @@ from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verdict import records
 from cutover.settings import Settings
+from cutover.streaming.driver import run_driver
 from tests.integration.follow.test_follow import EVENTS, Rig, compare
-from tests.integration.streaming.rig import fast, make_topic, send
+from tests.integration.streaming.rig import Event, fast, make_topic, send
 from tests.support.batch_jobs import count_hours, encode_cut, write_delta, write_parquet, write_postgres
 from tests.support.servers.postgres import running_server
 
@@ -212,3 +215,49 @@ def test_a_table_that_another_writer_has_changed_is_not_comparable(rig: Rig) -> 
     assert "(DELETE) changed rows" in finding.sentence
     write_delta(compute(rig, AT_RANDOM), table, encode_cut("another-topic", AT_RANDOM))
     assert f"expected a position of topic `{rig.topic}`, got another-topic" in reconcile_again(lake).sentence
+
+
+REPEATED = [replace(EVENTS[number], partition=1 - EVENTS[number].partition) for number in (3, 10, 41)]
+TYPES: dict[str, pa.DataType] = {
+    "window_start": pa.timestamp("us", tz="UTC"),
+    "k": pa.string(),
+    "n": pa.int64(),
+    "ids": pa.int64(),
+    "newest": pa.int64(),
+}
+SCHEMA = pa.schema(list(TYPES.items()))
+
+
+def count_in_python(events: Sequence[Event], *, once: bool) -> pa.Table:
+    """Compute the rows of a job without an engine; with `once` a record counts once."""
+    counted = {event.id: event for event in events}.values() if once else events
+    ids = defaultdict[tuple[int, str | None], list[int]](list)
+    for event in counted:
+        ids[event.micros - event.micros % 3_600_000_000, event.key].append(event.id)
+    rows = [(start, k, len(group), sum(group), max(group)) for (start, k), group in ids.items()]
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("record_id", [None, "id"])
+def test_the_rows_at_any_position_are_those_of_its_records(rig: Rig, record_id: str | None) -> None:
+    table, sent = rig.place / "nightly", [*EVENTS, *REPEATED]
+    send(rig.settings, rig.topic, REPEATED)
+    logs = [[event for event in sent if event.partition == partition] for partition in (0, 1)]
+    definition = rig.pipeline("append")
+    own = replace(
+        definition,
+        source=replace(definition.source, record_id=record_id),
+        stream=None,
+        lateness=Lateness(out_of_orderness="10 minutes", max_ahead="36500 days"),
+        batch=BatchJob(table=Delta(str(table))),
+    )
+    lake = PipelineLake(rig.settings, own)
+    assert run_driver(lake, until="drain") == 0
+
+    for ends in ((0, 0), (7, 29), (30, 12), (len(logs[0]), len(logs[1]))):
+        records_before = [event for log, end in zip(logs, ends, strict=True) for event in log[:end]]
+        rows = count_in_python(records_before, once=record_id is not None)
+        note = CommitProperties(custom_metadata={"userMetadata": encode_cut(rig.topic, dict(enumerate(ends)))})
+        write_deltalake(table, rows, mode="overwrite", commit_properties=note)
+        finding = reconcile_again(lake)
+        assert list_levels(finding) == [("batch", "reproduced", 0)]
