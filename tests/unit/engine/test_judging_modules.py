@@ -40,6 +40,7 @@ NO_VALUE = {
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension""",
     "what a verdict tolerates, the gate requires, and texts say": "cutover.definition.model.policy cutover.counts",
+    "names the table of a team's batch job, whose rows no path of ours computes": "cutover.definition.model.batch_job",
     "plain Python reference of both paths": "cutover.records.reference.lookups",
 }
 OF_A_WINDOW = frozenset(module.name for module in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))

@@ -64,7 +64,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "versions.read_version_events": lambda *_: lake_state.versions,
         "batch_runs.read_effective_runs": lambda *_: lake_state.batch,
         "current_stage": lambda *_: lake_state.stage,
-        "population.find_audit_problem": lambda *_: "too few windows",
+        "window_sample.find_audit_problem": lambda *_: "too few windows",
         "LogClient": lambda _: log,
     }
     for name, answer in answers.items():
