@@ -1,4 +1,4 @@
-"""Parts that several DAGs share: the asset between batch and reconcile, settings, and the batch trigger."""
+"""Parts that several DAGs share: the assets of batch and reconcile, settings, and the batch trigger."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,14 @@ def batch_asset(pipeline: str) -> Asset:
     ISO 8601 in UTC; null for all dirty windows), `run_id` and `batch_version`.
     """
     return Asset(name=f"{pipeline}_batch", uri=f"cutover://{pipeline}/batch", group="cutover")
+
+
+def comparison_asset(pipeline: str) -> Asset:
+    """Return the asset that `<pipeline>_reconcile` updates if a verdict is acceptable; other DAGs may wait for it.
+
+    The event's `extra` has `verdict`, `exit_code`, `sentence` and `report`.
+    """
+    return Asset(name=f"{pipeline}_comparison", uri=f"cutover://{pipeline}/comparison", group="cutover")
 
 
 def make_settings(doc: str | None, *, retry_delay: timedelta, timeout: timedelta, retries: int = 1) -> dict[str, Any]:

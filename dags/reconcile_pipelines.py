@@ -10,6 +10,7 @@ docs/runbooks/DivergenceUnexplained.md for DIVERGED, docs/runbooks/LateRateHigh.
 docs/runbooks/NotComparable.md for NOT_COMPARABLE. A verdict is not retried, because it would be the same.
 A comparison at an older cut (a cleared or delayed task) does not replace a newer one: alerts, `latest.html` and the
 gate keep the newer result, and the log says so.
+An acceptable verdict updates the asset `<pipeline>_comparison`, for which other DAGs may wait before they publish.
 
 After each comparison, whatever its verdict, `verify` evaluates the invariants of `cutover verify`. It fails if one is
 violated, which its last log lines describe: docs/runbooks/InvariantBroken.md. Checks that cannot be proven are logged.
@@ -20,7 +21,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context, task
-from dag_parts import batch_asset, make_settings
+from dag_parts import batch_asset, comparison_asset, make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
@@ -32,15 +33,14 @@ PARAMS = {
 }
 
 SETTINGS = make_settings(__doc__, retries=2, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=1))
+SETTINGS["params"] = PARAMS
 
 
 def reconcile_dag(pipeline: Pipeline) -> None:
     """Build the DAG that compares both paths of one pipeline."""
-    asset = batch_asset(pipeline.name)
+    asset, compared = batch_asset(pipeline.name), comparison_asset(pipeline.name)
 
-    tags = ["cutover", "reconcile", pipeline.name]
-
-    @dag(dag_id=f"{pipeline.name}_reconcile", schedule=[asset], tags=tags, params=PARAMS, **SETTINGS)
+    @dag(f"{pipeline.name}_reconcile", schedule=[asset], tags=["cutover", "reconcile", pipeline.name], **SETTINGS)
     def reconcile() -> None:
         @task(doc_md="Returns one comparison request for each batch run that triggered this run.")
         def collect_requests(**context: Any) -> list[dict[str, Any]]:
@@ -48,12 +48,13 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
             return list_requests(context["triggering_asset_events"][asset], context["params"])
 
-        @task(map_index_template="{{ label }}", doc_md="Compares both paths at one cut; fails on a failing verdict.")
+        @task(map_index_template="{{ label }}", outlets=[compared], doc_md="Compares; fails on a failing verdict.")
         def compare(request: dict[str, Any], **context: Any) -> dict[str, Any]:
             from cutover_tasks.reconcile_task import compare_paths, make_label  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["label"] = make_label(request)  # the template does not see `context`, which is a copy
-            return compare_paths(pipeline.name, request, context)
+            result = context["outlet_events"][compared].extra = compare_paths(pipeline.name, request, context)
+            return result
 
         @task(trigger_rule="all_done", doc_md="Evaluates the invariants of the tables; fails if one is violated.")
         def verify() -> dict[str, Any]:

@@ -19,7 +19,6 @@ from cutover.durations import format_duration, parse_duration
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import name_log, split_topics
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.positions import landed_copy, landed_names, log_check, run_times
 from cutover.positions.contract import TOPIC_NAME
@@ -30,8 +29,8 @@ from cutover.positions.position import (
     PositionLevel,
     PositionReport,
     UnknownPosition,
-    encode_offsets,
     find_position,
+    format_ending_offsets,
     format_topic_offsets,
 )
 from cutover.positions.position_file import find_file_position
@@ -362,16 +361,13 @@ def cut(
 
     A job that reads up to the cut, and records it with its data, can be compared at exactly these offsets.
     """
-    definition = catalogue.get(load_settings(), pipeline)
-    client = LogClient(load_settings())
-    topics = {topic: client.latest(topic, definition.source.isolation) for topic in split_topics(name_log(definition))}
-    ids = {topic: client.topic_id(topic) for topic in topics}
-    at = to_micros(SystemClock().now())
-    document = Position(topics=topics, watermark=None, table_version=None, at=at, topic_ids=ids).to_json()
-    # Without spaces, at which a shell would divide it.
-    offsets, position = (json.dumps(part, separators=(",", ":")) for part in (encode_offsets(topics), document))
-    lines = [f"{CUT_VARIABLE}={offsets}", f"{POSITION_VARIABLE}={position}"] if env else [position]
-    return Output(document=document, lines=lines)
+    settings = load_settings()
+    definition = catalogue.get(settings, pipeline)
+    end = log_check.find_log_end(LogClient(settings), definition, SystemClock().now())
+    document = end.to_json()
+    position = json.dumps(document, separators=(",", ":"))
+    lines = [f"{CUT_VARIABLE}={format_ending_offsets(end.topics)}", f"{POSITION_VARIABLE}={position}"]
+    return Output(document=document, lines=lines if env else [position])
 
 
 COMMANDS = {"position": position, "cut": cut}

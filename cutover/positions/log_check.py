@@ -6,9 +6,13 @@ every position, and a partition that a job has not named lies between offset 0 a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from cutover.definition.model.pipeline import Pipeline
 from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.positions.position import Position, PositionReport, TopicOffsets, UnknownPosition
+from cutover.timestamps import to_micros
 
 _INTERNAL = "__"  # topics that the client does not list
 
@@ -23,6 +27,17 @@ class TopicBounds:
     topic_id: str
     earliest: Mapping[int, int]  # partition -> first offset
     ends: Mapping[int, int]  # partition -> next offset, including open transactions
+
+
+def find_log_end(client: LogClient, pipeline: Pipeline, now: datetime) -> Position:
+    """Find the end of each partition of a pipeline's topics, as far as readers of its isolation receive records.
+
+    Raises:
+        LogError: No broker responds, or a topic does not exist.
+    """
+    topics = {topic: client.latest(topic, pipeline.source.isolation) for topic in split_topics(name_log(pipeline))}
+    ids = {topic: client.topic_id(topic) for topic in topics}
+    return Position(topics=topics, watermark=None, table_version=None, at=to_micros(now), topic_ids=ids)
 
 
 def read_topic_bounds(client: LogClient, topics: TopicOffsets | tuple[str, ...]) -> dict[str, TopicBounds]:

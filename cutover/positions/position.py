@@ -4,6 +4,7 @@ A position is exact if it names the next offset of each partition, and bounded i
 JSON object is the contract `cutover.position/1` (see `contract`), which a job carries in the commit of its data.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,6 +70,11 @@ def encode_offsets(topics: TopicOffsets) -> dict[str, dict[str, int]]:
         topic: {str(partition): offset for partition, offset in sorted(offsets.items())}
         for topic, offsets in sorted(topics.items())
     }
+
+
+def format_ending_offsets(topics: TopicOffsets) -> str:
+    """Format offsets as Spark's option `endingOffsets` takes them: without spaces, at which a shell would divide it."""
+    return json.dumps(encode_offsets(topics), separators=(",", ":"))
 
 
 def format_topic_offsets(topics: TopicOffsets, upto: TopicOffsets | None = None) -> str:

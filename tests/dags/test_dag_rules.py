@@ -127,6 +127,13 @@ def test_batch_announces_and_reconcile_listens_to_one_asset(bag: "DagBag") -> No
     assert announced == heard == ["flights_batch"]
 
 
+def test_comparison_announces_an_acceptable_verdict(bag: "DagBag") -> None:
+    outlets = {task.task_id: [asset.name for asset in task.outlets] for task in bag.dags["flights_reconcile"].tasks}
+
+    assert outlets.pop("compare") == ["flights_comparison"]
+    assert not any(outlets.values())
+
+
 @pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.name)
 def test_dag_file_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 100
