@@ -125,17 +125,18 @@ def _has_shape(lake: PipelineLake, operators: Sequence[Operator]) -> bool:
     groupings = [operator.late_rule for operator in operators if operator.name not in DEDUPLICATIONS]
     deduplications = [operator for operator in operators if operator.name in DEDUPLICATIONS]
     has_ids, is_ungrouped = lake.pipeline.source.record_id is not None, get_stream(lake).row_per_record
-    if is_ungrouped:
-        has_grouping = not groupings
-    else:
-        has_grouping = groupings == [LateRule.WINDOW] or (groupings == [LateRule.NEVER] and not has_ids)
+    has_grouping = not groupings if is_ungrouped else groupings in ([LateRule.WINDOW], [LateRule.NEVER])
     if not deduplications:  # a function of foreachBatch may merge by an id without any state
         return has_grouping and (is_ungrouped or not has_ids)
+    if LateRule.NEVER in groupings and any(operator.late_rule is LateRule.ROW for operator in deduplications):
+        return False  # two watermarks, or a grouping that has lost the event time
     return has_grouping and has_ids and [_is_by_id(operator) for operator in deduplications] == [True]
 
 
 def _is_by_id(operator: Operator) -> bool:
-    """Return whether a deduplication is by one column, and by the event time unless that only expires the id."""
+    """Return whether a deduplication is by one column, and by the event time if it forgets ids by it."""
+    if operator.late_rule is LateRule.NEVER:
+        return len(operator.columns) in {1, 2}
     return operator.late_rule is LateRule.ROW and len(operator.columns) == (2 if operator.name == "dedupe" else 1)
 
 

@@ -108,11 +108,14 @@ def read_checkpoint(uri: str) -> SparkCheckpoint:
     if missing_number is not None:
         msg = f"Checkpoint `{uri}`: expected the offsets of every batch, `offsets/{missing_number}` is missing."
         raise LakeError(msg)
+    batches = tuple(_list_batches(folder, numbers, set(commits)))
+    # Batch 0 is planned with the watermark 0, whatever the query has.
+    has_watermark = bool(batches[-1].watermark) or batches[-1].number == 0
     return SparkCheckpoint(
         query_id=query_id,
         starts=_read_starts(folder),
-        batches=tuple(_list_batches(folder, numbers, set(commits))),
-        operators=_relate_operators(tuple(_list_operators(folder))),
+        batches=batches,
+        operators=_relate_operators(tuple(_list_operators(folder, has_watermark=has_watermark))),
     )
 
 
@@ -242,7 +245,7 @@ def _read_starts(folder: _Folder) -> dict[str, dict[int, int]]:
     return _merge_sources(folder, "sources/0/0", lines) if lines and len(lines) == len(texts) else {}
 
 
-def _list_operators(folder: _Folder) -> Iterator[Operator]:
+def _list_operators(folder: _Folder, *, has_watermark: bool) -> Iterator[Operator]:
     numbers = folder.list_numbers("state")
     for number in numbers:
         place = f"state/{number}"
@@ -259,7 +262,9 @@ def _list_operators(folder: _Folder) -> Iterator[Operator]:
             name=name,
             columns=tuple(dict.fromkeys(str(field.get("name")) for is_key, field in own or [] if is_key)),
             watermark_delay=min(delays) * 1_000 if delays else None,
-            late_rule=LateRule.UNKNOWN if own is None else _find_late_rule(name, timed_fields),
+            late_rule=LateRule.UNKNOWN
+            if own is None
+            else _find_late_rule(name, timed_fields, has_watermark=has_watermark),
         )
 
 
@@ -271,7 +276,9 @@ def _relate_operators(operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
     if len(operators) <= 1:
         return operators
     last, *earlier = operators
-    is_deduplicated = [operator.name in DEDUPLICATIONS and operator.late_rule is LateRule.ROW for operator in earlier]
+    is_deduplicated = [
+        operator.name in DEDUPLICATIONS and operator.late_rule in {LateRule.ROW, LateRule.NEVER} for operator in earlier
+    ]
     if last.name == GROUPING and is_deduplicated == [True]:
         return operators
     return tuple(replace(operator, late_rule=LateRule.UNKNOWN) for operator in operators)
@@ -311,14 +318,14 @@ def _get_delay(field: Mapping[str, Any]) -> int | None:
     return delay if type(delay) is int else None
 
 
-def _find_late_rule(name: str, timed_fields: Sequence[Mapping[str, Any]]) -> LateRule:
+def _find_late_rule(name: str, timed_fields: Sequence[Mapping[str, Any]], *, has_watermark: bool) -> LateRule:
     """Find the late rule of an operator by its name and the columns in its state that have a watermark."""
     if name == "dedupeWithinWatermark":
         return LateRule.ROW
     if name not in {GROUPING, "sessionWindowStateStoreSaveExec", "dedupe"}:
         return LateRule.UNKNOWN
     if not timed_fields:  # without the event time in its key, a deduplication with a watermark drops late rows too
-        return LateRule.UNKNOWN if name == "dedupe" else LateRule.NEVER
+        return LateRule.UNKNOWN if name == "dedupe" and has_watermark else LateRule.NEVER
     return LateRule.WINDOW if all(isinstance(field.get("type"), dict) for field in timed_fields) else LateRule.ROW
 
 

@@ -14,6 +14,7 @@ import duckdb
 
 from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.measures.kinds import Count, Max, Min, Sum
+from cutover.definition.measures.ordered import First, Last
 from cutover.definition.model.spark_stream import WINDOW_START
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, LATEST
@@ -41,8 +42,16 @@ SINGLE_RELATIVE = 1e-6
 NOISE = 1e-12
 """Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
 
-_FUNCTIONS: Mapping[type, str] = {Max: "max", Min: "min", Sum: "sum"}
-"""Functions of DuckDB by measure; all of a table with a row per record, besides `Count`."""
+_ONLY_VALUE = "CASE WHEN min({0}) = max({0}) AND count({0}) = count(*) THEN max({0}) END"
+_AGGREGATES: Mapping[type, str] = {
+    Count: "count(*)",
+    First: _ONLY_VALUE,
+    Last: _ONLY_VALUE,
+    Max: "max({0})",
+    Min: "min({0})",
+    Sum: "sum({0})",
+}
+"""SQL of the measures of a table with a row per record. Which of several rows came first does not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,7 @@ class JobLink:
     place: str  # of the table, without secrets
     columns: Mapping[str, str]  # name in the definition -> the table's column
     expected: str  # relation of the rows that the definition says
+    latest_by: str | None = None  # of rows with one window and key, that with the largest value of this column counts
     has_row_per_record: bool = False  # its rows are grouped as the definition groups records
     listed: str = "true"  # SQL over `window_start` and the key: the rows whose cells are listed
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
@@ -105,6 +115,7 @@ def compare_streaming_job(
         place=stream.table.path,
         columns=stream.columns,
         expected=stage(0),
+        latest_by=stream.latest_by,
         has_row_per_record=stream.row_per_record,
         listed=listed,
     )
@@ -187,9 +198,15 @@ def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, s
     names = dict(link.columns)
     if WINDOW_START not in names and WINDOW_START not in types and "window" in types:
         names[WINDOW_START] = "window.start"
-    columns = (WINDOW_START, *lake.pipeline.key, *lake.pipeline.measures)
-    selected = (f"{_find_column(link, names.get(name, name), types)} AS {identifier(name)}" for name in columns)
-    return f"SELECT {', '.join(selected)} FROM {link.raw}"
+    keys = (WINDOW_START, *lake.pipeline.key)
+    columns = {name: _find_column(link, names.get(name, name), types) for name in (*keys, *lake.pipeline.measures)}
+    query = f"SELECT {', '.join(f'{column} AS {identifier(name)}' for name, column in columns.items())} FROM {link.raw}"
+    if link.latest_by is None:
+        return query
+    partition, order = ", ".join(columns[name] for name in keys), _find_column(link, link.latest_by, types)
+    # Rows that a repeated batch has written twice are one row.
+    newest = f"rank() OVER (PARTITION BY {partition} ORDER BY {order} DESC NULLS LAST) = 1"
+    return f"SELECT DISTINCT * FROM ({query} QUALIFY {newest})"
 
 
 def _select_records_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
@@ -204,9 +221,8 @@ def _select_records_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, s
     since_start = f"(({event} - {window.offset}) % {window.every} + {window.every}) % {window.every}"
     columns = {WINDOW_START: f"make_timestamptz({event} - {since_start})"} | dict(zip(pipeline.key, keys, strict=True))
     for name, measure in pipeline.measures.items():
-        is_count = isinstance(measure, Count)
-        argument = "*" if is_count else _find_column(link, link.columns.get(name, name), types)
-        columns[name] = f"{'count' if is_count else _FUNCTIONS[type(measure)]}({argument})"
+        column = "" if isinstance(measure, Count) else _find_column(link, link.columns.get(name, name), types)
+        columns[name] = _AGGREGATES[type(measure)].format(column)
     selected = ", ".join(f"{column} AS {identifier(name)}" for name, column in columns.items())
     # A record without a readable event time is malformed for us, and belongs to no window.
     return f"SELECT {selected} FROM {link.raw} WHERE {event} >= {EARLIEST} AND {event} < {LATEST} GROUP BY ALL"

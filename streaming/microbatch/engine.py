@@ -216,7 +216,7 @@ class MicrobatchEngine:
             start=self.position,
             end=self.position,
             clipped=False,
-            watermark=None if newest is None else newest.watermark_after,
+            watermark=newest.watermark_after if newest is not None and self.context.time_policy.closes else None,
         )
         record = self.recorder.record_tick(plan, time_now, final=final)
         if not self.continuity.await_same_log():

@@ -66,15 +66,24 @@ class Job:
     delay: str
     slide: str | None
     is_ungrouped: bool
-    once: Literal["id", "id and time"] | None  # what it deduplicates by
+    once: Literal["id", "id and time", "id forever"] | None  # what it deduplicates by; the last without a watermark
 
     def transform(self, records: DataFrame) -> DataFrame:
         """Return the job's query."""
-        readable = records if self.once is None else records.where("id IS NOT NULL AND at IS NOT NULL")
-        unique = readable if self.once is None else deduplicate(readable, self.delay, within=self.once == "id")
+        unique, delay = records, None if self.once == "id forever" else self.delay
+        if self.once is not None:
+            readable = records.where("id IS NOT NULL AND at IS NOT NULL")
+            unique = deduplicate(readable, delay, within=self.once == "id")
         if self.is_ungrouped:
             return unique.where("id % 5 <> 0")
-        return count_windows(unique, self.delay if self.once is None else None, slide=self.slide)
+        return count_windows(unique, delay if self.once is None else None, slide=self.slide)
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether Spark has this mode for the query."""
+        if self.is_ungrouped:
+            return self.mode != "complete"
+        return self.mode != "append" or self.once != "id forever"
 
     @property
     def is_merged(self) -> bool:
@@ -90,8 +99,8 @@ JOBS = st.builds(
     delay=st.sampled_from(["0 seconds", "90 seconds", "10 minutes", "3 hours"]),
     slide=st.sampled_from([None, "20 minutes", "1 hour"]),
     is_ungrouped=st.booleans(),
-    once=st.sampled_from([None, "id", "id and time"]),
-).filter(lambda job: not (job.is_ungrouped and job.mode == "complete"))
+    once=st.sampled_from([None, "id", "id and time", "id forever"]),
+).filter(lambda job: job.is_possible)
 
 
 def make_pipeline(job: Job, topic: str, place: Path) -> Pipeline:

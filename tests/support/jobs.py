@@ -51,8 +51,10 @@ def clean_records(records: DataFrame) -> DataFrame:
     )
 
 
-def deduplicate(records: DataFrame, delay: str = "10 minutes", *, within: bool = False) -> DataFrame:
-    """Return the records without those that were sent twice, with a watermark."""
+def deduplicate(records: DataFrame, delay: str | None = "10 minutes", *, within: bool = False) -> DataFrame:
+    """Return the records without those that were sent twice, with a watermark; None: ids are never forgotten."""
+    if delay is None:
+        return records.dropDuplicates(["id"])
     timed = records.withWatermark("at", delay)
     return timed.dropDuplicatesWithinWatermark(["id"]) if within else timed.dropDuplicates(["id", "at"])
 
@@ -66,11 +68,12 @@ def run_job(query: DataFrame, place: Path, mode: str, write: Write | None = None
     return [json.loads(progress.json) for progress in running.recentProgress]
 
 
-def append_to(table: str) -> Write:
-    """Return a function of foreachBatch that appends what it gets to a Delta table."""
+def append_to(table: str, *, numbered: bool = False) -> Write:
+    """Return a function of foreachBatch that appends what it gets to a Delta table, perhaps with the batch's number."""
 
-    def write(rows: DataFrame, _: int) -> None:
-        rows.write.format("delta").mode("append").save(table)
+    def write(rows: DataFrame, batch: int) -> None:
+        columns = {"batch": F.lit(batch)} if numbered else {}
+        rows.withColumns(columns).write.format("delta").mode("append").save(table)
 
     return write
 

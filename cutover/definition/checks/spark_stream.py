@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cutover.definition.checks.measures import reject_field
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
+from cutover.definition.measures.ordered import First, Last
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
 from cutover.definition.model.spark_stream import WINDOW_START, Delta, SparkStream
 from cutover.definition.windows.sliding import SlidingWindows
@@ -12,8 +13,8 @@ from cutover.definition.windows.sliding import SlidingWindows
 REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
 """Measures for which Spark's aggregate has one value, whatever the order of its rows."""
 
-MEASURES_OF_RECORDS = (Count, Max, Min, Sum)
-"""Measures that can be computed over a table with a row per record."""
+MEASURES_OF_RECORDS = (Count, First, Last, Max, Min, Sum)
+"""Measures that can be computed over a table with a row per record; `First` and `Last` if there is one of each key."""
 
 
 def check_spark_stream(pipeline: Pipeline) -> None:
@@ -48,15 +49,22 @@ def _list_names(pipeline: Pipeline, stream: SparkStream) -> tuple[str, ...]:
     return (pipeline.source.event_time, *pipeline.key, *measures)
 
 
+def _find_measures(pipeline: Pipeline) -> tuple[tuple[type, ...], str]:
+    """Find the measures that a definition may have, and the reason for which it has no other one."""
+    if pipeline.stream is not None and pipeline.stream.row_per_record:
+        return MEASURES_OF_RECORDS, "measures are computed over the rows of the job's table"
+    return REPEATED_MEASURES, "Spark's aggregate is approximate, or depends on the order of its rows"
+
+
 def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]]:
     """Yield what another query's checkpoint does not determine: field, expected and actual value, reason."""
     if not isinstance(pipeline.window, SlidingWindows):
         reason = "Spark's rule for late records of other windows differs from ours"
         yield "window", "Fixed(...) or Sliding(...) with `stream`", repr(pipeline.window)[:80], reason
+    measures, reason = _find_measures(pipeline)
     for name, measure in pipeline.measures.items():
-        if not isinstance(measure, REPEATED_MEASURES):
-            allowed = ", ".join(kind.__name__ for kind in REPEATED_MEASURES)
-            reason = "Spark's aggregate is approximate, or depends on the order of its rows"
+        if not isinstance(measure, measures):
+            allowed = ", ".join(kind.__name__ for kind in measures)
             yield f"measures.{name}", f"one of {allowed} with `stream`", type(measure).__name__, reason
     absent_parts = {
         "join": (pipeline.join is None, "the late rule of a join is not in its checkpoint"),
@@ -84,8 +92,6 @@ def _list_ungrouped(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[s
     if pipeline.window.max_windows > 1:
         reason = "a record belongs to one window then, as its row does"
         yield "window", "Fixed(...) with `row_per_record`", repr(pipeline.window)[:80], reason
-    for name, measure in pipeline.measures.items():
-        if not isinstance(measure, MEASURES_OF_RECORDS):
-            allowed = ", ".join(kind.__name__ for kind in MEASURES_OF_RECORDS)
-            reason = "measures are computed over the rows of the job's table"
-            yield f"measures.{name}", f"one of {allowed} with `row_per_record`", type(measure).__name__, reason
+    if stream.latest_by is not None:
+        reason = "each record has its own row"
+        yield "stream.latest_by", "none with `row_per_record`", f"`{stream.latest_by}`", reason

@@ -144,7 +144,8 @@ def job_fingerprints(pipeline: Pipeline) -> dict[str, str]:
     stream, batch = pipeline.stream, find_batch_job(pipeline.batch)
     jobs: dict[str, str] = {}
     if stream is not None:
-        places = [repr(stream.table), stream.checkpoint, stream.row_per_record, sorted(stream.columns.items())]
+        options = (stream.row_per_record, stream.latest_by)
+        places = [repr(stream.table), stream.checkpoint, options, sorted(stream.columns.items())]
         jobs["streaming"] = _digest({"job": places})
     if batch is not None:
         jobs["batch"] = _digest({"job": [repr(batch.table), sorted(batch.columns.items())]})

@@ -35,6 +35,9 @@ class SparkStream:
     row_per_record: bool = False
     """Whether the query has no grouping, so that its table has a row per record: the measures are computed over its
     rows, which belong to the windows of their event times."""
+    latest_by: str | None = None
+    """Column of the table that orders the rows of a window and key, if `foreachBatch` appends what it gets in update
+    mode: such as the number of the batch. The row with the largest value counts."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Name in the definition -> the table's column, `a.b` in a struct. Names are those of the key, of the measures, and
     `window_start`, without which the table's `window.start` counts; with `row_per_record` the event time instead, and

@@ -24,6 +24,8 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions import followed_job
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.run import run_reconciliation
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
 from cutover.streaming.replacement.replay import replay_log
@@ -88,6 +90,12 @@ def compare(lake: PipelineLake) -> Finding:
     return run_reconciliation(lake).finding
 
 
+def list_broken_invariants(lake: PipelineLake) -> list[str]:
+    """Verify the epochs of a follower exhaustively, and return what does not hold."""
+    verification = verify_pipeline(lake, exhaustive=True)
+    return [str(checked) for checked in verification.checks.values() if checked.state is not CheckState.HELD]
+
+
 @pytest.fixture
 def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path: Path) -> Rig:
     settings = fast(kafka_settings)
@@ -99,12 +107,14 @@ def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path
 @pytest.mark.quick("merge")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_late_records_of_a_job_are_named_and_its_table_is_reproduced(rig: Rig, kind: str) -> None:
-    finding = compare(rig.run(kind))
+    lake = rig.run(kind)
+    finding = compare(lake)
 
     (job,) = finding.jobs
     assert job.rows == 14
     assert (job.different, job.cells, job.foreign_versions) == (0, (), ())
     assert finding.verdict is (Verdict.CONSISTENT if kind == "complete" else Verdict.EXPLAINED)
+    assert list_broken_invariants(lake) == []
     late = {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
     assert late == (set() if kind == "complete" else {(number % 2, number // 2) for number in LATE})
 
@@ -196,9 +206,11 @@ def test_a_job_with_one_watermark_is_reproduced_if_its_definition_says_so(rig: R
         rig.spark.conf.unset(option)
     assert lake.pipeline.stream is not None
     stream = replace(lake.pipeline.stream, single_watermark=is_stated)
-    finding = compare(PipelineLake(rig.settings, replace(lake.pipeline, stream=stream)))
+    lake = PipelineLake(rig.settings, replace(lake.pipeline, stream=stream))
+    finding = compare(lake)
 
     (job,) = finding.jobs
+    assert list_broken_invariants(lake) == []
     assert (job.different == 0) is is_stated
     assert finding.verdict is (Verdict.EXPLAINED if is_stated else Verdict.DIVERGED)
 

@@ -13,18 +13,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
 
-from cutover.batch.recompute import recompute_windows
-from cutover.definition import Count, Delta, Fixed, Max, Pipeline, SparkStream, Sum, Topic
+from cutover.definition import Count, Delta, Fixed, Last, Max, Pipeline, SparkStream, Sum, Topic
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.result.finding import Finding, Verdict
-from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
-from tests.integration.follow.test_follow import remove_batches
+from tests.integration.follow.test_follow import compare, list_broken_invariants, remove_batches
 from tests.integration.streaming.rig import Event, epoch_log, fast, make_topic, send
 from tests.support.jobs import (
     Write,
@@ -119,13 +117,6 @@ class Rig:
         return run_job(change(read_topic(self.spark, self.settings, self.topic, rows=20)), self.place, mode, write)
 
 
-def compare(lake: PipelineLake) -> Finding:
-    """Follow the job to its newest batch, recompute, and compare."""
-    assert run_driver(lake, until="drain") == 0
-    recompute_windows(lake)
-    return run_reconciliation(lake).finding
-
-
 def list_late(finding: Finding) -> set[tuple[int, int]]:
     return {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
 
@@ -147,11 +138,13 @@ def by_ids(pipeline: Pipeline) -> Pipeline:
 @pytest.mark.parametrize("kind", ["append", "foreachBatch append"])
 def test_a_row_per_record_is_reproduced_in_every_column(rig: Rig, kind: str) -> None:
     rig.run(clean_records, write=None if kind == "append" else append_to(f"{rig.place}/table"))
-    finding = compare(PipelineLake(rig.settings, rig.records()))
+    lake = PipelineLake(rig.settings, rig.records())
+    finding = compare(lake)
 
     (job,) = finding.jobs
     assert (job.rows, job.different, job.cells) == (51, 0, ())
     assert finding.verdict is Verdict.CONSISTENT
+    assert list_broken_invariants(lake) == []
 
 
 def test_a_row_per_record_that_is_merged_by_its_id_counts_a_repeated_record_once(rig: Rig) -> None:
@@ -161,6 +154,32 @@ def test_a_row_per_record_that_is_merged_by_its_id_counts_a_repeated_record_once
     (job,) = finding.jobs
     assert (job.rows, job.different, job.cells) == (51, 0, ())
     assert finding.verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_the_last_record_of_an_id_is_the_row_that_a_merge_leaves(rig: Rig, is_behind: bool) -> None:
+    rig.run(clean_records, "update", merge_records(f"{rig.place}/table"))
+    corrected = replace(EVENTS[12], key="z", minute=EVENTS[12].minute + (-1 if is_behind else 1))
+    send(rig.settings, rig.topic, [corrected])
+    rig.run(clean_records, "update", merge_records(f"{rig.place}/table"))
+    measures: dict[str, Measure] = {name: Last(name) for name in COLUMNS}
+    (job,) = compare(PipelineLake(rig.settings, replace(rig.records(), measures=measures))).jobs
+
+    cells = [(cell.key, cell.measure, cell.job, cell.expected) for cell in job.cells]
+    assert cells == ([({"id": 12}, "shop", "z", "a")] if is_behind else [])
+
+
+@pytest.mark.parametrize("latest_by", ["batch", None])
+def test_appended_updates_of_windows_are_told_apart_by_a_column(rig: Rig, latest_by: str | None) -> None:
+    rig.run(count_windows, "update", append_to(f"{rig.place}/table", numbered=True))
+    base = rig.windows("update")
+    stream = rig.stream(output_mode="update", latest_by=latest_by)
+    windows = replace(base, source=replace(base.source, record_id=None), stream=stream)
+    finding = compare(PipelineLake(rig.settings, windows))
+
+    (job,) = finding.jobs
+    assert {cell.kind for cell in job.cells} == (set() if latest_by else {"extra", "changed"})
+    assert finding.verdict is (Verdict.EXPLAINED if latest_by else Verdict.DIVERGED)
 
 
 def test_repeated_records_are_named_where_the_job_keeps_another_number_of_them(rig: Rig) -> None:
@@ -204,18 +223,46 @@ def test_a_batch_that_was_appended_twice_is_named(rig: Rig) -> None:
 @pytest.mark.quick("dropDuplicates")
 @pytest.mark.parametrize("kind", ["dropDuplicates", "dropDuplicatesWithinWatermark"])
 def test_dropped_duplicates_and_late_records_of_a_row_per_record(rig: Rig, kind: str) -> None:
-    def transform(records: DataFrame) -> DataFrame:
-        return deduplicate(clean_records(records), within="Within" in kind)
-
-    progress = rig.run(transform)
+    progress = rig.run(lambda records: deduplicate(clean_records(records), within="Within" in kind))
     lake = PipelineLake(rig.settings, by_ids(rig.records()))
     finding = compare(lake)
 
     assert_counts(lake, progress)
+    assert list_broken_invariants(lake) == []
     (job,) = finding.jobs
     assert (job.rows > 40, job.different, job.cells) == (True, 0, ())
     assert finding.verdict is Verdict.EXPLAINED
     assert {find_id(sample) for sample in list_late(finding)} == LATE
+
+
+def test_a_deduplication_without_a_watermark_forgets_no_id(rig: Rig) -> None:
+    progress = rig.run(lambda records: deduplicate(clean_records(records), None))
+    lake = PipelineLake(rig.settings, by_ids(rig.records()))
+    finding = compare(lake)
+
+    assert_counts(lake, progress)
+    assert list_broken_invariants(lake) == []
+    (job,) = finding.jobs
+    assert (job.rows, job.different, job.cells) == (51, 0, ())
+    assert finding.verdict is Verdict.CONSISTENT
+
+
+def test_a_deduplication_with_one_watermark_judges_by_that_of_the_batch(rig: Rig) -> None:
+    option = "spark.sql.streaming.statefulOperator.allowMultiple"
+    rig.spark.conf.set(option, "false")
+    try:
+        progress = rig.run(lambda records: deduplicate(clean_records(records)))
+    finally:
+        rig.spark.conf.unset(option)
+    stream = rig.stream(row_per_record=True, single_watermark=True)
+    lake = PipelineLake(rig.settings, replace(by_ids(rig.records()), stream=stream))
+    finding = compare(lake)
+
+    assert_counts(lake, progress)
+    assert list_broken_invariants(lake) == []
+    (job,) = finding.jobs
+    assert (job.rows > 40, job.different, job.cells) == (True, 0, ())
+    assert {find_id(sample) for sample in list_late(finding)} >= LATE | {26}
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -230,6 +277,7 @@ def test_windows_behind_a_deduplication(rig: Rig, mode: OutputMode, within: bool
     finding = compare(lake)
 
     assert_counts(lake, progress)
+    assert list_broken_invariants(lake) == []
     (job,) = finding.jobs
     assert (job.rows > 8, job.different, job.cells) == (True, 0, ())
     assert finding.verdict is Verdict.EXPLAINED
@@ -244,8 +292,8 @@ def test_explain_names_the_watermark_of_a_late_record_and_what_was_only_repeated
     rows = {find_id((row.partition, row.offset)): row for row in explain_cell(lake, one_pm, ["a"]).rows}
 
     assert {number: row.class_ for number, row in rows.items()} == {10: "duplicate", 60: "late"}
-    assert rows[60].event_time == "2026-03-01T13:35:00+00:00"
-    assert rows[60].watermark == "2026-03-01T13:38:00+00:00"
+    assert rows[60].event_time == "2026-03-01T13:35:00Z"
+    assert rows[60].watermark == "2026-03-01T13:38:00Z"
 
 
 def test_ids_are_remembered_across_runs_of_job_and_follower(rig: Rig) -> None:
@@ -260,6 +308,7 @@ def test_ids_are_remembered_across_runs_of_job_and_follower(rig: Rig) -> None:
     finding = compare(lake)
 
     assert_counts(lake, progress)
+    assert list_broken_invariants(lake) == []
     assert sum(record.counts["duplicate"] for record in epoch_log(lake).records()) > len(REPEATED)
     (job,) = finding.jobs
     assert (job.different, finding.verdict) == (0, Verdict.CONSISTENT)

@@ -1,6 +1,7 @@
 """Checkpoints that are cut off, damaged, of another version, or of a query that reads no Kafka topic."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,14 @@ from cutover.positions.spark_checkpoint import LateRule, read_checkpoint
 CONF: dict[str, str] = {}
 
 
-def write(folder: Path, *, batches: range = range(3), commits: int = 3, line: str = "") -> Path:
+def write(folder: Path, *, batches: range = range(3), commits: int = 3, line: str = "", advance: int = 1_000) -> Path:
     """Write a checkpoint whose batches read ten records of each of two partitions."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True)
     (folder / "metadata").write_text('{"id":"q"}')
     (folder / "sources/0/0").write_bytes(b'\0v1\n{"t":{"0":0,"1":0}}')
     for number in batches:
-        metadata = {"batchWatermarkMs": number * 1_000, "batchTimestampMs": 100_000 + number, "conf": CONF}
+        metadata = {"batchWatermarkMs": number * advance, "batchTimestampMs": 100_000 + number, "conf": CONF}
         ends = line or json.dumps({"t": {"0": 10 * (number + 1), "1": 10 * (number + 1)}})
         (folder / f"offsets/{number}").write_text(f"v1\n{json.dumps(metadata)}\n{ends}")
         (folder / f"offsets/.{number}.crc").write_bytes(b"crc")
@@ -163,16 +164,29 @@ UNKNOWN_TWICE = [LateRule.UNKNOWN, LateRule.UNKNOWN]
     ],
 )
 def test_a_grouping_behind_a_deduplication_judges_by_the_same_watermark(
-    tmp_path: Path, operators: list[tuple[str, list[dict[str, object]]]], rules: list[LateRule]
+    tmp_path: Path, operators: Sequence[tuple[str, Sequence[Mapping[str, object]]]], rules: list[LateRule]
 ) -> None:
     write(tmp_path)
+    write_operators(tmp_path, operators)
+
+    assert [operator.late_rule for operator in read_checkpoint(str(tmp_path)).operators] == rules
+
+
+@pytest.mark.parametrize(("batches", "rule"), [(3, LateRule.NEVER), (1, LateRule.UNKNOWN)])
+def test_a_deduplication_without_a_watermark_drops_nothing_late(tmp_path: Path, batches: int, rule: LateRule) -> None:
+    write(tmp_path, batches=range(batches), commits=batches, advance=0)
+    write_operators(tmp_path, [ONCE_EVER])
+
+    assert [operator.late_rule for operator in read_checkpoint(str(tmp_path)).operators] == [rule]
+
+
+def write_operators(folder: Path, operators: Sequence[tuple[str, Sequence[Mapping[str, object]]]]) -> None:
+    """Write the names of operators, and the columns of their keys."""
     for number, (name, fields) in enumerate(operators):
-        metadata = tmp_path / "state" / f"{number}" / "_metadata" / "metadata"
-        schema = tmp_path / "state" / f"{number}" / "0" / "_metadata" / "schema"
+        metadata = folder / "state" / f"{number}" / "_metadata" / "metadata"
+        schema = folder / "state" / f"{number}" / "0" / "_metadata" / "schema"
         for file in (metadata, schema):
             file.parent.mkdir(parents=True)
         metadata.write_text("v1\n" + json.dumps({"operatorInfo": {"operatorId": number, "operatorName": name}}))
         key, value = ({"type": "struct", "fields": columns} for columns in (fields, []))
         schema.write_text("v2" + json.dumps(key, separators=(",", ":")) + json.dumps(value, separators=(",", ":")))
-
-    assert [operator.late_rule for operator in read_checkpoint(str(tmp_path)).operators] == rules

@@ -58,8 +58,9 @@ def test_a_job_with_fixed_or_sliding_windows_is_accepted_and_recorded() -> None:
 
 def test_a_job_with_a_row_per_record_or_with_ids_is_accepted_and_recorded() -> None:
     with_ids = replace(FOLLOWED, source=replace(FOLLOWED.source, record_id="id"))
-    named = replace(OF_RECORDS, columns={"at": "paid_at", "ids": "id"})
-    for pipeline in (with_ids, replace(FOLLOWED, stream=OF_RECORDS), replace(with_ids, stream=named)):
+    of_records = replace(FOLLOWED, stream=OF_RECORDS, measures={"n": Count(), "ids": First("id")})
+    named = replace(with_ids, stream=replace(OF_RECORDS, columns={"at": "paid_at", "ids": "id"}))
+    for pipeline in (with_ids, of_records, named, replace(FOLLOWED, stream=replace(STREAM, latest_by="batch"))):
         check_definition(pipeline)
         assert decode_definition(encode_definition(pipeline)) == pipeline
 
@@ -117,7 +118,8 @@ def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
             {"window": Sliding(size="1 hour", every="20 minutes"), "stream": OF_RECORDS},
             "window: expected Fixed(...) with row_per_record",
         ),
-        ({"measures": {"ids": Avg("id")}, "stream": OF_RECORDS}, "measures.ids: expected one of Count, Max, Min, Sum"),
+        ({"measures": {"ids": Avg("id")}, "stream": OF_RECORDS}, "measures.ids: expected one of Count, First, Last"),
+        ({"stream": replace(OF_RECORDS, latest_by="batch")}, "stream.latest_by: expected none with row_per_record"),
         (
             {"stream": replace(OF_RECORDS, columns={"window_start": "hour"})},
             "stream.columns: expected names of at, shop, ids",
