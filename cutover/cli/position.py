@@ -3,7 +3,6 @@
 For a checkpoint, the output also describes the streaming query: operators, batches and versions.
 """
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,13 +24,14 @@ from cutover.positions.contract import TOPIC_NAME
 from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.group_position import GroupRequest, find_group_position
 from cutover.positions.position import (
+    POSITION_VARIABLE,
     Position,
     PositionLevel,
     PositionReport,
     UnknownPosition,
     find_position,
-    format_ending_offsets,
     format_topic_offsets,
+    make_job_environment,
 )
 from cutover.positions.position_file import find_file_position
 from cutover.positions.spark_checkpoint import Batch, LateRule, Operator, SparkCheckpoint, read_checkpoint
@@ -121,11 +121,6 @@ def _encode_batch(batch: Batch, versions: Sequence[TableVersion]) -> dict[str, o
 
 
 LONGEST_WAIT = "1 hour"
-CUT_VARIABLE = "CUTOVER_CUT"
-"""Environment variable from which a batch job takes the offsets up to which it reads, in the form of Spark."""
-
-POSITION_VARIABLE = "CUTOVER_POSITION"
-"""Environment variable with the position that it records: the offsets with the ids of their topics."""
 
 
 def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
@@ -364,10 +359,9 @@ def cut(
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     end = log_check.find_log_end(LogClient(settings), definition, SystemClock().now())
-    document = end.to_json()
-    position = json.dumps(document, separators=(",", ":"))
-    lines = [f"{CUT_VARIABLE}={format_ending_offsets(end.topics)}", f"{POSITION_VARIABLE}={position}"]
-    return Output(document=document, lines=lines if env else [position])
+    environment = make_job_environment(end)
+    lines = [f"{name}={value}" for name, value in environment.items()] if env else [environment[POSITION_VARIABLE]]
+    return Output(document=end.to_json(), lines=lines)
 
 
 COMMANDS = {"position": position, "cut": cut}

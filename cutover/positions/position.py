@@ -32,6 +32,13 @@ class PositionLevel(StrEnum):
     UNKNOWN = "unknown"
 
 
+CUT_VARIABLE = "CUTOVER_CUT"
+"""Environment variable from which a batch job takes the offsets up to which it reads, in the form of Spark."""
+
+POSITION_VARIABLE = "CUTOVER_POSITION"
+"""Environment variable with the position that it records: the offsets with the ids of their topics."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """Position of a table."""
@@ -72,9 +79,13 @@ def encode_offsets(topics: TopicOffsets) -> dict[str, dict[str, int]]:
     }
 
 
-def format_ending_offsets(topics: TopicOffsets) -> str:
-    """Format offsets as Spark's option `endingOffsets` takes them: without spaces, at which a shell would divide it."""
-    return json.dumps(encode_offsets(topics), separators=(",", ":"))
+def make_job_environment(position: Position) -> dict[str, str]:
+    """Make the environment of a batch job: the offsets up to which it reads, and the position that it records.
+
+    Without spaces, at which a shell would divide the values.
+    """
+    values = {CUT_VARIABLE: encode_offsets(position.topics), POSITION_VARIABLE: position.to_json()}
+    return {name: json.dumps(value, separators=(",", ":")) for name, value in values.items()}
 
 
 def format_topic_offsets(topics: TopicOffsets, upto: TopicOffsets | None = None) -> str:

@@ -1,7 +1,7 @@
 """Operators for a team's own DAGs: pin a cut before the batch job, and compare after it.
 
     cut = CutoverCutOperator(task_id="cut", pipeline="payments")
-    job = BashOperator(task_id="job", bash_command="...", env={"CUTOVER_CUT": "{{ ti.xcom_pull('cut') }}"})
+    job = BashOperator(task_id="job", bash_command="...", env=cut.output, append_env=True)
     cut >> job >> CutoverReconcileOperator(task_id="compare", pipeline="payments")
 
 Computing and comparing are the work of the DAGs `<pipeline>_batch` and `<pipeline>_reconcile`, with their pool and
@@ -49,8 +49,8 @@ class GateLink(_PageLink):
 class CutoverCutOperator(BaseOperator):
     """Pin a cut of a pipeline's topics: the end of each partition when the task runs.
 
-    Returns the offsets as JSON, in the form of Spark's `endingOffsets`; the XCom `position` has them with the ids of
-    the topics, as a job records it. A repeated task pins another cut.
+    Returns the environment of the job, as `cutover cut --env` prints it: `CUTOVER_CUT` has the offsets in the form of
+    Spark's `endingOffsets`, `CUTOVER_POSITION` the position that the job records. A repeated task pins another cut.
 
     Args:
         pipeline: Name of the pipeline; templated.
@@ -63,7 +63,7 @@ class CutoverCutOperator(BaseOperator):
         super().__init__(**kwargs)
         self.pipeline = pipeline
 
-    def execute(self, context: Mapping[str, Any]) -> str:
+    def execute(self, context: Mapping[str, Any]) -> dict[str, str]:
         """Ask the broker for the end of each partition.
 
         Raises:
@@ -72,7 +72,7 @@ class CutoverCutOperator(BaseOperator):
         # These bring the Kafka client: only where a task runs.
         from cutover.log.kafka import LogClient  # noqa: PLC0415
         from cutover.positions.log_check import find_log_end  # noqa: PLC0415
-        from cutover.positions.position import format_ending_offsets  # noqa: PLC0415
+        from cutover.positions.position import make_job_environment  # noqa: PLC0415
 
         settings = load_settings()
         try:
@@ -80,9 +80,8 @@ class CutoverCutOperator(BaseOperator):
         except DefinitionError as error:
             raise AirflowFailException(str(error)) from error
         position = find_log_end(LogClient(settings), definition, SystemClock().now())
-        context["ti"].xcom_push(key="position", value=position.to_json())
         push_gate_link(context, self.pipeline)
-        return format_ending_offsets(position.topics)
+        return make_job_environment(position)
 
 
 class CutoverReconcileOperator(BaseOperator):

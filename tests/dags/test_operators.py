@@ -1,5 +1,6 @@
 """Operators in a team's own DAGs: what they trigger, what they wait for, and how a verdict ends them."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,14 +94,16 @@ def test_unknown_pipeline_is_rejected(kind: Any) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_cut_is_returned_as_spark_reads_it_and_pushed_as_a_job_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_is_the_environment_of_a_job_that_reads_and_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
     end = Position(topics={"flights": {0: 1380}}, watermark=None, table_version=None, at=0, topic_ids={"flights": "i"})
     monkeypatch.setattr("cutover.positions.log_check.find_log_end", lambda *_: end)
     monkeypatch.setattr("cutover.log.kafka.LogClient", lambda _: None)
     ti = FakeTaskInstance()
 
-    assert CutoverCutOperator(task_id="cut", pipeline="flights").execute({"ti": ti}) == '{"flights":{"0":1380}}'
-    assert ti.pushed["position"]["topic_ids"] == {"flights": "i"}
+    environment = CutoverCutOperator(task_id="cut", pipeline="flights").execute({"ti": ti})
+
+    assert environment["CUTOVER_CUT"] == '{"flights":{"0":1380}}'
+    assert json.loads(environment["CUTOVER_POSITION"])["topic_ids"] == {"flights": "i"}
 
 
 def test_runs_of_one_task_differ_by_attempt_and_stay_short() -> None:
