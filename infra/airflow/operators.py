@@ -26,24 +26,25 @@ VERDICT_KEYS = ("verdict", "exit_code", "sentence", "report")
 """XComs of a comparing task, which it pushes before a failing verdict fails it."""
 
 
-class _PageLink(BaseOperatorLink):
-    """Link to a page of Cutover in this Airflow, which the task stores when it runs."""
-
-    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002 -- read from the XCom by Airflow
-        """Return nothing: Airflow 3 takes the link from the XCom `xcom_key`."""
-        return ""
-
-
-class ReportLink(_PageLink):
+class ReportLink(BaseOperatorLink):
     """Link to the report of the comparison that a task has caused."""
 
     name = "Report"
 
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        """Return the page that leads to the report; Airflow stores it when the task ends."""
+        run_id = quote(name_run(ti_key), safe="")
+        return make_page_address(f"open?dag_id={quote(operator.pipeline)}_reconcile&run_id={run_id}")
 
-class GateLink(_PageLink):
+
+class GateLink(BaseOperatorLink):
     """Link to the page of a pipeline: the gate's conditions, reports and the stream."""
 
     name = "Gate"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002 -- the same for all of its tasks
+        """Return the page of the operator's pipeline."""
+        return make_page_address(f"pipelines/{quote(operator.pipeline)}")
 
 
 class CutoverCutOperator(BaseOperator):
@@ -63,7 +64,7 @@ class CutoverCutOperator(BaseOperator):
         super().__init__(**kwargs)
         self.pipeline = pipeline
 
-    def execute(self, context: Mapping[str, Any]) -> dict[str, str]:
+    def execute(self, context: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 -- nothing of it is needed
         """Ask the broker for the end of each partition.
 
         Raises:
@@ -80,7 +81,6 @@ class CutoverCutOperator(BaseOperator):
         except DefinitionError as error:
             raise AirflowFailException(str(error)) from error
         position = find_log_end(LogClient(settings), definition, SystemClock().now())
-        push_gate_link(context, self.pipeline)
         return make_job_environment(position)
 
 
@@ -117,7 +117,6 @@ class CutoverReconcileOperator(BaseOperator):
             if context["ti"].get_dag(dag_id).is_paused:
                 msg = f"DAG {dag_id}: expected it to be unpaused, a triggered run of it would wait.\n"
                 raise AirflowFailException(msg + f"Hint: airflow dags unpause {dag_id}")
-        push_gate_link(context, self.pipeline)
         self._trigger(self._batch_dag, context)
 
     def execute_complete(self, context: Mapping[str, Any], event: Any) -> dict[str, Any]:
@@ -163,7 +162,6 @@ class CutoverReconcileOperator(BaseOperator):
 
     def _read_verdict(self, context: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         ti, dag_id = context["ti"], self._reconcile_dag
-        push_link(context, ReportLink(), f"open?dag_id={quote(dag_id)}&run_id={quote(run_id, safe='')}")
         verdict = {
             key: ti.xcom_pull(task_ids="compare", dag_id=dag_id, run_id=run_id, key=key, map_indexes=0)
             for key in VERDICT_KEYS
@@ -185,15 +183,10 @@ def name_run(ti: Any) -> str:
     return f"{ti.dag_id[:100]}__{ti.task_id[:100]}__{digest}"
 
 
-def push_gate_link(context: Mapping[str, Any], pipeline: str) -> None:
-    """Store the link to the page of a pipeline."""
-    push_link(context, GateLink(), f"pipelines/{quote(pipeline)}")
-
-
-def push_link(context: Mapping[str, Any], link: BaseOperatorLink, page: str) -> None:
-    """Store the address of a page, below Airflow's own, where Airflow's UI reads a link."""
+def make_page_address(page: str) -> str:
+    """Return the address of one of Cutover's pages in this Airflow."""
     base_url = str(conf.get("api", "base_url", fallback="/")).rstrip("/") + "/"
-    context["ti"].xcom_push(key=link.xcom_key, value=urljoin(base_url, f"cutover/{page}"))
+    return urljoin(base_url, f"cutover/{page}")
 
 
 def describe_failed_run(dag_id: str, run_id: str) -> str:

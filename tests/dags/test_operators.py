@@ -59,8 +59,14 @@ def test_batch_runs_first_and_the_comparison_after_it(operator: CutoverReconcile
     assert (batch.value.trigger_dag_id, reconcile.value.trigger_dag_id) == (BATCH, RECONCILE)
     assert batch.value.deferrable
     assert operator.execute_complete({"ti": ti}, finish(ti, RECONCILE, "success")) == GOOD
-    assert ti.pushed["_link_GateLink"].endswith("/cutover/pipelines/flights")
-    assert f"open?dag_id={RECONCILE}&run_id={name_run(ti)}" in ti.pushed["_link_ReportLink"]
+
+
+def test_links_lead_to_the_report_of_the_triggered_run_and_to_the_gate(operator: CutoverReconcileOperator) -> None:
+    ti = FakeTaskInstance()
+    links = {link.name: link.get_link(operator, ti_key=ti) for link in operator.operator_extra_links}
+
+    assert links["Gate"].endswith("/cutover/pipelines/flights")
+    assert links["Report"].endswith(f"/cutover/open?dag_id={RECONCILE}&run_id={name_run(ti)}")
 
 
 def test_failing_verdict_fails_the_task_with_its_sentence(operator: CutoverReconcileOperator) -> None:
