@@ -132,7 +132,7 @@ RULES: Mapping[Construct, ParityRule] = {
     ),
     Construct.NOT_UNDERSTOOD: ParityRule(
         reason="its effect cannot be determined from this file, so everything that depends on it is unchecked",
-        alternative="`plan.check_frame(df)` in the job, which checks Spark's plan, or a comparison of both results",
+        alternative="`check_frame(df)` in the job, which checks Spark's plan, or a comparison of both results",
     ),
 }
 

@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import fields
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -23,10 +25,19 @@ IDENTIFIER = re.compile(r"`(_?[A-Za-z]\w{3,})`")
 SOURCES = ("cutover", "streaming", "batch", "reconcile", "dags", "infra", "tests", "benchmarks", "samples")
 
 
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IMPORT = re.compile(r"^from (cutover[\w.]*) import (?:\(([^)]*)\)|(.+))$", re.MULTILINE)
+
+
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(page.read_text(encoding="utf-8")))
     return {title.strip().replace(" ", "-") for title in plain}
+
+
+def can_import(module: str, name: str) -> bool:
+    """Return whether a module has a name, or a package a module of that name."""
+    return hasattr(import_module(module), name) or find_spec(f"{module}.{name}") is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -46,6 +57,20 @@ def test_every_field_of_a_definition_has_a_row_in_the_reference(part: type) -> N
     rows = re.findall(r"^\| `(\w+)` \|", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert {field.name for field in fields(part)} - {"file"} - set(rows) == set()
+
+
+def test_every_import_in_an_example_works() -> None:
+    imports = [
+        (str(page.relative_to(ROOT)), module, name.strip())
+        for page in PAGES
+        for block in PYTHON_BLOCK.findall(page.read_text(encoding="utf-8"))
+        for module, in_parentheses, on_line in IMPORT.findall(block)
+        for name in (in_parentheses or on_line).partition("#")[0].split(",")
+        if name.strip()
+    ]
+
+    assert len(imports) > 10
+    assert [place for place in imports if not can_import(place[1], place[2])] == []
 
 
 def test_every_measure_and_window_is_in_the_reference() -> None:
