@@ -21,15 +21,17 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.positions.position import Position, PositionReport, UnknownPosition
 from cutover.positions.table_position import (
     PostgresTable,
-    find_row_position,
     find_table_position,
-    read_row_position,
+    read_recorded_row,
 )
 from cutover.sources import addresses
 from cutover.sources.addresses import TableAddress, parse_table_address
 from cutover.sources.binding import SourceBinder
 from cutover.sources.iceberg import open_iceberg_address
 from cutover.sources.postgres import open_postgres_snapshot
+
+IS_LATER = "_written_after_position"
+"""Column that a view of a table in PostgreSQL has in addition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +40,24 @@ class BoundJobTable:
 
     position: Position
     untyped: frozenset[str]  # columns whose numbers are texts, since their type has no limit
-    version: int | None  # None: a table without versions
+    version: int | None = None  # None: a table without versions
+    recorded_at: int | None = None  # when the position was recorded, microseconds; None: the table does not tell
+    is_later: str | None = None  # column of the view: the row was written after the position; None: none can be
 
 
 def find_job_position(job: BatchJob) -> PositionReport:
     """Find the position that a batch job has recorded with the newest rows of its table.
+
+    In PostgreSQL single rows may be later than their position; the comparison does not judge them.
 
     Raises:
         DefinitionError: The address of a server is not set, or there is no such table.
         LakeError: The table or its server cannot be read, or the position is malformed.
     """
     if isinstance(job.table, Postgres):
-        return find_row_position(_make_row_table(_parse_server(job.table)))
+        address = _parse_server(job.table)
+        with open_postgres_snapshot(address) as snapshot:
+            return read_recorded_row(snapshot.fetch_rows, _make_row_table(address)).report
     return find_table_position(_locate(job.table))
 
 
@@ -64,21 +72,28 @@ def bind_job_table(binder: SourceBinder, view: str, job: BatchJob) -> Iterator[B
     if isinstance(job.table, Postgres):
         address = _parse_server(job.table)
         with open_postgres_snapshot(address) as snapshot:
-            report = read_row_position(snapshot.fetch_rows, _make_row_table(address))
-            if isinstance(report.position, UnknownPosition):
-                yield report.position
+            row = read_recorded_row(snapshot.fetch_rows, _make_row_table(address))
+            if isinstance(row.report.position, UnknownPosition):
+                yield row.report.position
                 return
-            bound = binder.bind_postgres(view, snapshot, address)
-        yield BoundJobTable(position=report.position, untyped=bound.untyped, version=None)
+            conditions = {} if row.is_later is None else {IS_LATER: row.is_later}
+            bound = binder.bind_postgres(view, snapshot, address, conditions)
+        yield BoundJobTable(
+            position=row.report.position,
+            untyped=bound.untyped,
+            recorded_at=row.report.recorded_at,
+            is_later=next(iter(conditions), None),
+        )
         return
-    position = find_job_position(job).position
+    report = find_job_position(job)
+    position = report.position
     if isinstance(position, UnknownPosition):
         yield position
         return
     place, version = _get_place(job.table), position.table_version
     state = "" if version is None else f"@snapshot={version}" if isinstance(job.table, Iceberg) else f"@v{version}"
     bound = binder.bind(view, f"{place}{state}")
-    yield BoundJobTable(position=position, untyped=bound.untyped, version=version)
+    yield BoundJobTable(position=position, untyped=bound.untyped, version=version, recorded_at=report.recorded_at)
     if version is None and find_job_position(job).position != position:
         msg = f"Table `{describe_job_table(job.table)}`: expected files that stay as they are, they changed while they"
         raise LakeError(msg + " were read.")

@@ -21,6 +21,7 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 
 _FAMILY = "cutover.position/"
 _FIELDS = frozenset({"format", "topics", "upto", "watermark", "table", "at", "topic_ids"})
+_TABLE_FIELDS = frozenset({"version", "rows"})
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """Names that Kafka accepts."""
 
@@ -115,11 +116,13 @@ def _make_position(document: Mapping[str, Any]) -> Position:
     if "topics" not in document:
         _expect("the field `topics`", sorted(document))
     topics, upto = _parse_bounds(document)
+    table = _parse_table(document.get("table"))
     return Position(
         topics=topics,
         upto=upto,
         watermark=_parse_time(document.get("watermark"), "watermark"),
-        table_version=_parse_version(document.get("table")),
+        table_version=table.get("version"),
+        table_rows=table.get("rows"),
         at=_parse_time(document.get("at"), "at"),
         topic_ids=_parse_ids(document.get("topic_ids"), topics),
     )
@@ -179,15 +182,16 @@ def _parse_time(value: object, name: str) -> int | None:
     return to_micros(moment)
 
 
-def _parse_version(value: object) -> int | None:
+def _parse_table(value: object) -> dict[str, int]:
+    """Parse what a position says about its table: its version, and how many rows the job has left in it."""
     if value is None:
-        return None
-    if not isinstance(value, dict) or value.keys() != {"version"}:
-        _expect('`table` to be null or an object such as {"version": 7}', value)
-    version = value["version"]
-    if type(version) is not int or not 0 <= version <= _MAX_OFFSET:
-        _expect("`version` of `table` to be a whole number from 0", version)
-    return version
+        return {}
+    if not isinstance(value, dict) or not value or not value.keys() <= _TABLE_FIELDS:
+        _expect('`table` to be null or an object such as {"version": 7} or {"rows": 270}', value)
+    for name, number in value.items():
+        if type(number) is not int or not 0 <= number <= _MAX_OFFSET:
+            _expect(f"`{name}` of `table` to be a whole number from 0", number)
+    return dict(value)
 
 
 def _parse_ids(value: object, topics: TopicOffsets) -> dict[str, str]:

@@ -33,6 +33,7 @@ class DeltaChange:
     operation: str  # `MERGE`, `WRITE`, ...
     user_metadata: object  # of a commit that wrote rows, else None
     newest_version: int  # of the table; later ones than `version` changed no row
+    committed_at: int | None  # microseconds, by the clock of its writer
 
 
 def is_delta_table(uri: str) -> bool:
@@ -67,6 +68,7 @@ def find_newest_change(uri: str) -> DeltaChange | None:
                 operation=operation,
                 user_metadata=user_metadata if can_carry else None,
                 newest_version=newest_version,
+                committed_at=_parse_millis(info.get("timestamp")),
             )
     return None
 
@@ -96,7 +98,12 @@ def find_commit_position(uri: str) -> PositionReport:
         position=contradiction or replace(position, table_version=change.version),
         source=source,
         notes=(*notes, *further_notes),
+        recorded_at=change.committed_at,
     )
+
+
+def _parse_millis(time: object) -> int | None:
+    return time * 1000 if type(time) is int else None
 
 
 def _compare_with_earlier(uri: str, version: int, position: Position) -> tuple[UnknownPosition | None, list[str]]:

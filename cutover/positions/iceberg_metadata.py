@@ -66,7 +66,11 @@ def find_snapshot_position(uri: str) -> PositionReport:
         notes += ["Later snapshots changed no row."] if later else []
         known = replace(position, table_version=int(snapshot["snapshot-id"]))
         contradiction = _compare_with_ancestors(metadata, snapshot, position)
-        return PositionReport(position=contradiction or known, source=source, notes=tuple(notes))
+        time = snapshot.get("timestamp-ms")
+        recorded_at = time * 1000 if type(time) is int else None
+        return PositionReport(
+            position=contradiction or known, source=source, notes=tuple(notes), recorded_at=recorded_at
+        )
     return PositionReport(position=UnknownPosition("no snapshot has written rows"), source=f"property `{PROPERTY}`")
 
 

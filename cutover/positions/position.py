@@ -47,6 +47,7 @@ class Position:
     upto: TopicOffsets | None = None  # upper bounds of the same partitions; None: `topics` is exact
     watermark: int | None  # by which the newest records were judged, microseconds; None: unknown, or no watermark
     table_version: int | None  # of Delta, or the snapshot id of Iceberg; None: unknown, or a table without versions
+    table_rows: int | None = None  # number of rows that the job has left in the table; None: not recorded
     at: int | None  # when these records were planned, microseconds; None: unknown
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # of the topics that the job recorded it for
 
@@ -59,13 +60,14 @@ class Position:
     def to_json(self) -> dict[str, object]:
         """Convert to the JSON object of the contract."""
         bounds = {} if self.upto is None or self.level is PositionLevel.EXACT else {"upto": encode_offsets(self.upto)}
+        table = {"version": self.table_version, "rows": self.table_rows}
         ids = {"topic_ids": dict(sorted(self.topic_ids.items()))} if self.topic_ids else {}
         return {
             "format": FORMAT,
             "topics": encode_offsets(self.topics),
             **bounds,
             "watermark": format_micros(self.watermark),
-            "table": None if self.table_version is None else {"version": self.table_version},
+            "table": {name: value for name, value in table.items() if value is not None} or None,
             "at": format_micros(self.at),
             **ids,
         }
@@ -123,6 +125,7 @@ class PositionReport:
     position: Position | UnknownPosition
     source: str  # in words: `userMetadata of version 7 (MERGE)`
     notes: tuple[str, ...] = ()  # sentences
+    recorded_at: int | None = None  # when the job recorded it, microseconds, by the clock of the table; None: not kept
     unnamed_are_unread: bool = False  # a partition that the source does not name was not read at all
 
 

@@ -46,7 +46,8 @@ def find_file_position(uri: str, table: str | None) -> PositionReport:
         notes = ("Not compared with the table that it belongs to: name it with `--table`.",)
         return PositionReport(position=position, source=f"file `{uri}`", notes=notes)
     doubt, notes = _find_doubt_of_file(position, file, table)
-    return PositionReport(position=doubt or position, source=f"file `{uri}`", notes=notes)
+    recorded_at = file.written_at // 1000
+    return PositionReport(position=doubt or position, source=f"file `{uri}`", notes=notes, recorded_at=recorded_at)
 
 
 def _find_doubt_of_file(

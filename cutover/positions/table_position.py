@@ -1,13 +1,13 @@
 """Position of a table by what its job has recorded: in a commit, in a row, else in a file next to the table.
 
 In PostgreSQL it is the row of the table `cutover_position` in the same schema, which the job writes in the transaction
-that writes the table. Both are read in one transaction of one snapshot. If the server keeps the times of commits
-(`track_commit_timestamp`), rows that were written later than the position show that someone else has changed the
-table; rows that were deleted later leave no trace.
+that writes the table. Both are read in one transaction of one snapshot. Rows that a later transaction has written show
+that someone else has changed the table; rows that were deleted later leave no trace.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -47,8 +47,19 @@ class PostgresTable:
     secrets: tuple[str, ...] = field(repr=False, default=())  # texts that must appear nowhere
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRow:
+    """Row with a table's position, and what its transaction tells about the rows of the table."""
+
+    report: PositionReport
+    place: sql.Identifier  # of the table
+    name: str  # of the table, with its schema
+    is_later: str | None = None  # SQL of the server: a row was written after the position; None: that does not show
+    later_writers: str = ""  # who may have written such rows, in words
+
+
 def find_row_position(table: PostgresTable) -> PositionReport:
-    """Find the position in the row of a table; unknown if there is none.
+    """Find the position in the row of a table; unknown if there is none, or if rows were written after it.
 
     Raises:
         LakeError: The server cannot be reached or rejects the queries, there is no such table, or the position is
@@ -70,7 +81,28 @@ def find_row_position(table: PostgresTable) -> PositionReport:
 
 
 def read_row_position(fetch: FetchRows, table: PostgresTable) -> PositionReport:
-    """Read the position in the row of a table, in the snapshot in which its rows are read as well.
+    """Read the position in the row of a table; unknown if rows were written after it.
+
+    Raises:
+        LakeError: There is no such table, or the position is malformed.
+    """
+    row = read_recorded_row(fetch, table)
+    if row.is_later is None or isinstance(row.report.position, UnknownPosition):
+        return row.report
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(row.place, sql.SQL(row.is_later))
+    (is_changed,) = fetch(query, [])[0]
+    if is_changed:
+        reason = f"rows of `{row.name}` were written after its position, {row.later_writers}"
+        return replace(row.report, position=UnknownPosition(reason))
+    return row.report
+
+
+def read_recorded_row(fetch: FetchRows, table: PostgresTable) -> RecordedRow:
+    """Read the position in the row of a table, and how its rows show that they were written later.
+
+    A row tells by `xmin` which transaction wrote it. Transactions are numbered as they begin to write, so a row with a
+    higher number than that of the position was written after it, unless both are in one transaction, and the row in a
+    savepoint of it. The times of commits tell these apart, on a server that keeps them.
 
     Raises:
         LakeError: There is no such table, or the position is malformed.
@@ -81,28 +113,37 @@ def read_row_position(fetch: FetchRows, table: PostgresTable) -> PositionReport:
         msg = f"Table `{table.shown}`: expected a table of the database, found none."
         raise LakeError(msg)
     has_rows, schema, name, has_positions, tracks_commits = found[0]
+    row = partial(RecordedRow, place=sql.Identifier(schema, name), name=f"{schema}.{name}")
     if not has_positions:
         reason = f"schema {schema} has no table `{POSITION_TABLE}`"
-        return PositionReport(position=UnknownPosition(reason), source=source)
-    positions = sql.Identifier(schema, POSITION_TABLE)
-    query = sql.SQL("SELECT position::text, xmin::text FROM {} WHERE table_name IN (%s, %s)").format(positions)
+        return row(report=PositionReport(position=UnknownPosition(reason), source=source))
+    time = "(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint" if tracks_commits else "NULL"
+    query = sql.SQL("SELECT position::text, xmin::text, {} FROM {} WHERE table_name IN (%s, %s)").format(
+        sql.SQL(time), sql.Identifier(schema, POSITION_TABLE)
+    )
     rows = fetch(query, [name, f"{schema}.{name}"])
     if len(rows) != 1 or rows[0][0] is None:
         reason = f"`{schema}.{POSITION_TABLE}` has {len(rows) or 'no'} positions of `{name}`"
-        return PositionReport(position=UnknownPosition(reason), source=source)
-    text, transaction = rows[0]
+        return row(report=PositionReport(position=UnknownPosition(reason), source=source))
+    text, transaction, recorded_at = rows[0]
     position = replace(parse_position(text, place=f"Table `{table.shown}`, {source}"), table_version=None)
-    if not (has_rows and tracks_commits):
-        note = "Changes by another writer would not show: the server does not keep the times of commits."
-        return PositionReport(position=position, source=source, notes=(note,))
-    later = sql.SQL(
-        "SELECT EXISTS (SELECT FROM {} WHERE pg_xact_commit_timestamp(xmin) > pg_xact_commit_timestamp(%s::xid))"
-    ).format(sql.Identifier(schema, name))
-    (is_changed,) = fetch(later, [transaction])[0]
-    if is_changed:
-        reason = f"rows of `{schema}.{name}` were written after its position, in another transaction"
-        return PositionReport(position=UnknownPosition(reason), source=source)
-    return PositionReport(position=position, source=source)
+    notes = () if has_rows else ("Changes by another writer would not show: the rows are those of a view.",)
+    return row(
+        report=PositionReport(position=position, source=source, notes=notes, recorded_at=recorded_at),
+        is_later=_make_later_condition(int(transaction), tracks_commits=tracks_commits) if has_rows else None,
+        later_writers="in another transaction" if tracks_commits else "in another transaction, or in a savepoint of it",
+    )
+
+
+def _make_later_condition(transaction: int, *, tracks_commits: bool) -> str:
+    """Return SQL that is true for a row that was written after a transaction; rows of it have its `xmin`."""
+    # The age of a row that was written more than 2 billion transactions ago is negative.
+    has_higher_number = f"(age(xmin) >= 0 AND age(xmin) < age('{transaction}'::xid))"
+    if not tracks_commits:
+        return has_higher_number
+    # Null, for times before the server kept them.
+    is_later = f"pg_xact_commit_timestamp(xmin) > pg_xact_commit_timestamp('{transaction}'::xid)"
+    return f"coalesce({is_later}, {has_higher_number})"
 
 
 def find_table_position(uri: str) -> PositionReport:

@@ -95,14 +95,26 @@ class SourceBinder:
         rows, foreign = databases.stage_database_rows(self._connection, address, selection, self._folder)
         return replace(self._bind_staged(view, address.shown, rows), unreadable=foreign)
 
-    def bind_postgres(self, view: str, snapshot: postgres.PostgresSnapshot, address: TableAddress) -> BoundTable:
+    def bind_postgres(
+        self,
+        view: str,
+        snapshot: postgres.PostgresSnapshot,
+        address: TableAddress,
+        conditions: Mapping[str, str] | None = None,
+    ) -> BoundTable:
         """Bind a view to all rows of a table in a snapshot that the caller has opened, to read more from it.
+
+        Args:
+            view: Name of the view.
+            snapshot: Open transaction.
+            address: Of the table.
+            conditions: Name -> SQL of the server that is true or false for a row; further columns of the view.
 
         Raises:
             DefinitionError: The table does not exist.
             LakeError: The server ends the transaction, or a value cannot be held exactly.
         """
-        rows = snapshot.stage(self._connection, address.table, Selection(), self._folder)
+        rows = snapshot.stage(self._connection, address.table, Selection(), self._folder, conditions)
         return self._bind_staged(view, address.shown, rows)
 
     def _bind_place(self, view: str, source: str, dialect: Dialect, selection: Selection) -> BoundTable:

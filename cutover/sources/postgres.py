@@ -167,7 +167,14 @@ class PostgresSnapshot:
         msg = f"Table `{self._address.shown}`: expected `#schema.table` of the database, got `{table}`."
         raise DefinitionError(msg + f"\nHint: among its tables are: {tables}.")
 
-    def stage(self, engine: duckdb.DuckDBPyConnection, table: str, selection: Selection, folder: Path) -> StagedRows:
+    def stage(
+        self,
+        engine: duckdb.DuckDBPyConnection,
+        table: str,
+        selection: Selection,
+        folder: Path,
+        conditions: Mapping[str, str] | None = None,
+    ) -> StagedRows:
         """Copy the selected rows of a table.
 
         Args:
@@ -175,6 +182,7 @@ class PostgresSnapshot:
             table: As SQL names it.
             selection: Columns and rows.
             folder: Of the copy.
+            conditions: Name -> SQL of the server that is true or false for a row; further columns of the copy.
 
         Raises:
             DefinitionError: The table, or the column of times, does not exist.
@@ -186,6 +194,7 @@ class PostgresSnapshot:
             msg = f"Table `{self._address.shown}`: expected a column to read, got none."
             raise DefinitionError(msg)
         reject_like_names(self._address.shown, [column.name for column in columns])
+        read += [_make_condition_column(name, condition) for name, condition in (conditions or {}).items()]
         query = self._make_query(place, read, columns, selection)
         try:
             has_special_numbers = False
@@ -344,6 +353,10 @@ def _describe_value_error(address: TableAddress, error: str) -> str:
     name = "" if column is None else f" in column `{column[1]}`"
     msg = f"Table `{address.shown}`: expected values that the engine holds, got one that it does not{name}"
     return msg + " (years before Christ, arrays of more than one dimension).\nHint: `--exclude` leaves a column out."
+
+
+def _make_condition_column(name: str, condition: str) -> ServerColumn:
+    return ServerColumn(name=name, kind="bool", sent=condition, engine_type="BOOLEAN", is_optional=False)
 
 
 def _describe_column(row: Sequence[Any]) -> ServerColumn:

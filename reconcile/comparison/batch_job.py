@@ -9,6 +9,7 @@ on both sides is judged by rows that the batch run computed at the position; wit
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or internal
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -26,6 +27,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions.batch_table import BoundJobTable, bind_job_table
 from cutover.positions.position import Position, PositionLevel, UnknownPosition, format_topic_offsets
 from cutover.quoting import identifier, literal
+from cutover.reconcile.comparison.job_doubts import find_deletion_doubt, find_topic_doubt
 from cutover.reconcile.comparison.job_table import (
     JobLink,
     choose_level,
@@ -108,7 +110,7 @@ def compare_batch_job(
                 if isinstance(table, UnknownPosition):
                     raise reject_job_table(link, f"expected a position that the job has recorded: {table.reason}")
                 _create_raw(sides, link, table)
-                return _compare(lake, evidence, sides, link, table)
+                return _compare(lake, evidence, sides, replace(link, is_later=table.is_later), table)
         except SealError:
             raise
         except CutoverError as error:
@@ -136,7 +138,15 @@ def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: Job
     expected += f" UNION ALL BY NAME SELECT * FROM {_AT_POSITION} WHERE {computed}"
     sides.connection.execute(f"CREATE TEMP VIEW {_EXPECTED} AS {expected}")
     counts = compare_link(lake, sides, link)
-    not_judged = fetch_number(sides.connection, f"SELECT count(*) FROM {_EXPECTED} WHERE NOT ({link.is_judged})")
+    if counts.later and not counts.rows:
+        text = (
+            "expected rows of the transaction that recorded the position, or of earlier ones, got later ones alone: of"
+        )
+        raise reject_job_table(link, f"{text} another writer, or of a savepoint. docs/positions.md has the statements")
+    undecided = fetch_number(sides.connection, f"SELECT count(*) FROM {_EXPECTED} WHERE NOT ({link.is_judged})")
+    not_judged = undecided + counts.later
+    topic_doubt = find_topic_doubt(lake, evidence, link, table) if counts.different else None
+    deletion_doubt = find_deletion_doubt(sides, link, table, counts) if counts.missing else None
     return JobTable(
         side="batch",
         level=choose_level(counts, not_judged=not_judged),
@@ -146,6 +156,10 @@ def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: Job
         version=table.version,
         rows=counts.rows,
         different=counts.different,
+        missing=counts.missing,
+        written_later=counts.later,
+        is_attributed=topic_doubt is None and (deletion_doubt is None or counts.missing < counts.different),
+        doubts=tuple(doubt for doubt in (topic_doubt, deletion_doubt) if doubt is not None),
         values=counts.values,
         different_values=counts.different_values,
         not_judged=not_judged,

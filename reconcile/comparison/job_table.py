@@ -66,6 +66,7 @@ class JobLink:
     has_row_per_record: bool = False  # its rows are grouped as the definition groups records
     listed: str = "true"  # SQL over `window_start` and the key: the rows whose cells are listed
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
+    is_later: str | None = None  # column of `raw`: the row was written after the state that is compared
 
     @property
     def raw(self) -> str:
@@ -83,6 +84,11 @@ class JobLink:
         return f"{self.side}_job_judged"
 
     @property
+    def later(self) -> str:
+        """Relation of windows and keys that have a row which was written after the state that is compared."""
+        return f"{self.side}_job_later"
+
+    @property
     def apart(self) -> str:
         """Relation of the rows in which both differ."""
         return f"{self.side}_job_apart"
@@ -94,6 +100,8 @@ class JobCounts:
 
     rows: int
     different: int
+    missing: int  # of `different`: rows that the table lacks
+    later: int  # (window, key) rows that are not among those compared, since they were written later
     values: int
     different_values: int
     cells: tuple[JobCell, ...]
@@ -133,6 +141,7 @@ def compare_streaming_job(
         version=batch.table_version,
         rows=counts.rows,
         different=counts.different,
+        missing=counts.missing,
         values=counts.values,
         different_values=counts.different_values,
         foreign_versions=_list_foreign(lake, batch.number),
@@ -189,8 +198,22 @@ def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
         f" FROM {named}"
     )
     condition = f"({sides.is_compared}) AND ({link.is_judged})"
-    connection.execute(f"CREATE TEMP TABLE {link.rows} AS SELECT * FROM ({rows}) WHERE {condition}")
-    connection.execute(f"CREATE TEMP VIEW {link.judged} AS SELECT * FROM {link.expected} WHERE {link.is_judged}")
+    keys = ", ".join(map(identifier, (WINDOW_START, *lake.pipeline.key)))
+    is_later = "false" if link.is_later is None else identifier(link.is_later)
+    later = f"SELECT DISTINCT {keys} FROM ({rows}) WHERE {condition} AND {is_later}"
+    connection.execute(f"CREATE TEMP TABLE {link.later} AS {later}")
+    columns = "*" if link.is_later is None else f"* EXCLUDE ({is_later})"
+    rows = f"SELECT {columns} FROM ({rows}) job WHERE {condition} AND NOT {_is_among_later(lake, link, 'job')}"
+    connection.execute(f"CREATE TEMP TABLE {link.rows} AS {rows}")
+    judged = f"SELECT * FROM {link.expected} e WHERE {link.is_judged} AND NOT {_is_among_later(lake, link, 'e')}"
+    connection.execute(f"CREATE TEMP VIEW {link.judged} AS {judged}")
+
+
+def _is_among_later(lake: PipelineLake, link: JobLink, rows: str) -> str:
+    """Return SQL that is true for a window and key that has a row which was written later."""
+    keys = (WINDOW_START, *lake.pipeline.key)
+    same_key = " AND ".join(f"later.{identifier(name)} IS NOT DISTINCT FROM {rows}.{identifier(name)}" for name in keys)
+    return f"EXISTS (SELECT 1 FROM {link.later} later WHERE {same_key})"
 
 
 def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
@@ -200,7 +223,9 @@ def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, s
         names[WINDOW_START] = "window.start"
     keys = (WINDOW_START, *lake.pipeline.key)
     columns = {name: _find_column(link, names.get(name, name), types) for name in (*keys, *lake.pipeline.measures)}
-    query = f"SELECT {', '.join(f'{column} AS {identifier(name)}' for name, column in columns.items())} FROM {link.raw}"
+    selected = [f"{column} AS {identifier(name)}" for name, column in columns.items()]
+    selected += [] if link.is_later is None else [identifier(link.is_later)]
+    query = f"SELECT {', '.join(selected)} FROM {link.raw}"
     if link.latest_by is None:
         return query
     partition, order = ", ".join(columns[name] for name in keys), _find_column(link, link.latest_by, types)
@@ -246,6 +271,8 @@ def _check_types(
 ) -> None:
     """Reject columns whose values could only be compared after a conversion that may lose digits or times."""
     for name, kind in types.items():
+        if name == link.is_later:
+            continue
         expected = expected_types[name]
         is_float_key = name in lake.pipeline.key and is_float_column(kind)
         if is_float_key or not (is_alike(kind, expected) or (is_time(kind) and is_time(expected))):
@@ -308,11 +335,13 @@ def _count(lake: PipelineLake, link: JobLink, sides: Sides) -> JobCounts:
     expected_rows = fetch_number(connection, f"SELECT count(*) FROM {link.judged}")
     differing = " + ".join(f"{identifier(f'd_{name}')}::INTEGER" for name in measures)
     values = f"CASE WHEN is_extra OR is_missing THEN {len(measures)} ELSE {differing} END"
-    query = f"SELECT count(*), count(*) FILTER (is_extra), coalesce(sum({values}), 0) FROM {link.apart}"
-    different, extra, different_values = map(int, fetch_row(connection, query))
+    query = f"SELECT count(*), count(*) FILTER (is_extra), count(*) FILTER (is_missing), coalesce(sum({values}), 0)"
+    different, extra, missing, different_values = map(int, fetch_row(connection, f"{query} FROM {link.apart}"))
     return JobCounts(
         rows=expected_rows + extra,
         different=different,
+        missing=missing,
+        later=fetch_number(connection, f"SELECT count(*) FROM {link.later}"),
         values=(expected_rows + extra) * len(measures),
         different_values=different_values,
         cells=tuple(_list_cells(lake, link, sides)),

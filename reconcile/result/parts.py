@@ -83,6 +83,10 @@ class JobTable:
     values: int  # cells of measures compared
     different_values: int  # of these
     not_judged: int = 0  # (window, key) rows that are not among those compared: the position does not decide them
+    written_later: int = 0  # of these: rows that the table shows to be written after the position
+    missing: int = 0  # of `different`: rows that the table lacks
+    is_attributed: bool = True  # no one else than the job can have made rows differ
+    doubts: tuple[str, ...] = ()  # what else may have made rows differ, and cannot be excluded: sentences
     position: str | None = None  # of a batch job: the offsets up to which it has read, in words
     foreign_versions: tuple[str, ...] = ()  # of the table, written by others than the job
     cells: tuple[JobCell, ...] = ()  # capped

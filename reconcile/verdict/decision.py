@@ -107,7 +107,7 @@ def _verdict(counts: VerdictInput) -> Verdict:
 
 
 def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
-    reasons = [f"The {job.side} job does not do what the definition says." for job in counts.different_jobs]
+    reasons = [f"{_name_different(job)} what the definition says." for job in counts.different_jobs]
     if counts.open > policy.max_unexplained:
         accepted_text = f" in addition to {counts.accepted:,} that rules accept" if counts.accepted else ""
         reasons.append(
@@ -143,10 +143,15 @@ def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResul
 def describe_different_job(job: JobTable) -> str:
     """Describe in how many cells a job's table is not what the definition says."""
     return (
-        f"The {job.side} job does not do what the definition says in {job.different_values:,} of"
+        f"{_name_different(job)} what the definition says in {job.different_values:,} of"
         f" {count_noun(job.values, 'cell')}: {count_noun(job.different, 'row')} of its table"
-        f" {choose_form(job.different, 'differs', 'differ')}."
+        f" {choose_form(job.different, 'differs', 'differ')}.{''.join(f' {doubt}' for doubt in job.doubts)}"
     )
+
+
+def _name_different(job: JobTable) -> str:
+    """Name the job, or its table alone if someone else may have made it differ."""
+    return f"The {job.side} job does not do" if job.is_attributed else f"The table of the {job.side} job is not"
 
 
 def describe_broken_seal(seal: Seal) -> str:

@@ -121,12 +121,13 @@ def test_a_table_in_postgres_is_read_with_its_position(rig: Rig, monkeypatch: py
 
         with psycopg.connect(address) as connection:
             connection.execute("UPDATE hourly SET total = total + 0.5 WHERE hour = (SELECT min(hour) FROM hourly)")
-        finding = reconcile_again(lake)
-        assert [cell.measure for cell in finding.jobs[1].cells] == ["ids"]
-        assert finding.verdict is Verdict.DIVERGED
+        batch = reconcile_again(lake).jobs[1]
+        assert (batch.level, batch.different) == ("bounded", 0)
+        assert batch.not_judged == batch.written_later > 0
 
         with psycopg.connect(address) as connection:
             connection.execute("UPDATE hourly SET total = 'NaN'")
+            connection.execute("UPDATE cutover_position SET position = position")
         finding = reconcile_again(lake)
         assert finding.verdict is Verdict.NOT_COMPARABLE
         assert "Table of the batch job, `env:HOURLY_DB#public.hourly`" in finding.sentence

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
 
 from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Pipeline, Postgres
+from cutover.lake import batch_runs
 from cutover.lake.job_rows import JobRowsNote, replace_job_rows
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
@@ -29,7 +31,16 @@ from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.parts import JobTable
 from cutover.settings import Settings
 from cutover.sources.binding import BoundTable, SourceBinder
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, log_of_lake, micros, reconcile, write
+from tests.integration.reconcile.lake_of import (
+    PIPELINE,
+    Sale,
+    lake_of,
+    log_of_lake,
+    micros,
+    reconcile,
+    write,
+    write_run,
+)
 from tests.support.servers.postgres import running_server
 from tests.support.suite.depth import depth
 
@@ -212,6 +223,36 @@ def test_files_are_compared_only_if_none_is_newer_than_their_position(tmp_path: 
     assert "was written after it" in reconcile(lake).finding.sentence
 
 
+def test_offsets_without_a_topic_id_are_not_held_against_a_job_if_the_topic_was_created_again(tmp_path: Path) -> None:
+    folder = tmp_path / "sales"
+    lake = open_lake(tmp_path, BatchJob(table=Parquet(str(folder))))
+    folder.mkdir()
+    pq.write_table(select(compute(READ[1:])), folder / "part-0.parquet")
+    (folder / "_cutover_position.json").write_text(json.dumps(POSITION), encoding="utf-8")
+    job = find_job(reconcile(lake).finding)
+    assert (job.is_attributed, job.doubts) == (True, ())
+
+    (run,) = batch_runs.read_recorded_runs(lake)
+    first_seen = datetime.fromisoformat(run.finished).timestamp()
+    for file in folder.iterdir():
+        os.utime(file, times=(first_seen - 1, first_seen - 1))
+    finding = reconcile(lake).finding
+    assert (finding.verdict, find_job(finding).is_attributed) == (Verdict.DIVERGED, False)
+    assert finding.sentence.startswith("The table of the batch job is not what the definition says in ")
+    assert "if topic `sales` was created again since" in finding.sentence
+
+    earlier = replace(run, run_id="batch-0", topic_id="topic-0", stream_version=run.stream_version + 1)
+    write_run(lake.settings, earlier, lake.pipeline)
+    write_run(lake.settings, replace(run, run_id="batch-2"), lake.pipeline)
+    finding = reconcile(lake).finding
+    assert finding.verdict is Verdict.NOT_COMPARABLE
+    assert "topic `sales`, which was created again" in finding.sentence
+
+    position = {"format": "cutover.position/1", "topics": POSITION, "topic_ids": {"sales": "topic-1"}}
+    (folder / "_cutover_position.json").write_text(json.dumps(position), encoding="utf-8")
+    assert find_job(reconcile(lake).finding).is_attributed
+
+
 def test_a_job_that_commits_while_its_table_is_read_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,3 +318,53 @@ def test_rows_of_a_server_are_those_of_the_position_that_was_read_with_them(
         with psycopg.connect(address) as connection:
             connection.execute(b"ALTER TABLE analytics.sales DROP COLUMN most")
         assert "expected a column `most`" in reconcile(lake).finding.sentence
+
+
+def test_rows_that_somebody_wrote_or_deleted_later_are_not_held_against_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = BatchJob(table=Postgres(table="analytics.sales", server="SALES_DB"), columns={"window_start": "hour"})
+    lake = open_lake(tmp_path, job)
+    with running_server() as address:
+        monkeypatch.setenv("SALES_DB", address)
+
+        def execute(*statements: str) -> None:
+            with psycopg.connect(address) as connection:
+                for statement in statements:
+                    connection.execute(statement.encode())
+
+        def compare(count: int | None, rows: Sequence[dict[str, Any]], *later: str) -> Finding:
+            table = None if count is None else {"rows": count}
+            position = {
+                "format": "cutover.position/1",
+                "topics": POSITION,
+                "topic_ids": {"sales": "topic-1"},
+                "table": table,
+            }
+            write_server(address, rows, position)
+            execute(*later)
+            return reconcile(lake).finding
+
+        execute(SERVER_TABLE)
+        all_rows, change = compute(READ), "UPDATE analytics.sales SET most = most + 1 WHERE shop = 'b'"
+        found = find_job(compare(None, all_rows, change))
+        assert (found.level, found.different, found.rows, found.written_later) == ("bounded", 0, 2, 1)
+        found = find_job(compare(3, all_rows, "ANALYZE analytics.sales"))
+        assert found.level == "reproduced"
+        finding = compare(None, all_rows, "UPDATE analytics.sales SET most = most + 0")
+        assert (finding.verdict, finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+        assert "of another writer, or of a savepoint" in finding.sentence
+
+        other_rows = [{**row, "revenue": row["revenue"] + (row["shop"] != "b")} for row in all_rows]
+        finding = compare(None, other_rows, change)
+        assert (finding.verdict, find_job(finding).is_attributed) == (Verdict.DIVERGED, True)
+
+        delete = "DELETE FROM analytics.sales WHERE shop = 'b'"
+        finding = compare(None, all_rows, delete)
+        assert (finding.verdict, find_job(finding).is_attributed) == (Verdict.DIVERGED, False)
+        assert "the job does not write them, or they were deleted after" in finding.sentence
+        finding = compare(3, all_rows, delete)
+        assert finding.verdict is Verdict.NOT_COMPARABLE
+        assert "expected the 3 rows that the job has recorded with its position, got 1 fewer" in finding.sentence
+        finding = compare(2, all_rows[:2])
+        assert (finding.verdict, find_job(finding).is_attributed) == (Verdict.DIVERGED, True)

@@ -37,6 +37,7 @@ def draw_positions(draw: st.DrawFn) -> Position:
         upto=upto if draw(st.booleans()) and upto != topics else None,
         watermark=draw(TIMES),
         table_version=draw(st.none() | OFFSETS),
+        table_rows=draw(st.none() | OFFSETS),
         at=draw(TIMES),
         topic_ids=ids,
     )

@@ -179,6 +179,11 @@ def test_a_job_that_differs_is_named_with_its_cells_and_no_cause() -> None:
     assert decision.policy.reasons == ("The batch job does not do what the definition says.",)
     expected = "The batch job does not do what the definition says in 12 of 288 cells: 4 rows of its table differ."
     assert describe_verdict(decision.verdict, verdict_input, decision.policy) == expected
+    doubted = replace(jobs[1], is_attributed=False, doubts=("Its position has no topic id.",))
+    sentence = describe_verdict(decision.verdict, replace(verdict_input, jobs=(doubted,)), decision.policy)
+    assert sentence == expected.replace("The batch job does not do", "The table of the batch job is not") + (
+        " Its position has no topic id."
+    )
     both = replace(verdict_input, jobs=(make_job("streaming", 1), make_job("batch", 4)))
     assert describe_verdict(decision.verdict, both, decision.policy) == (
         "The streaming job does not do what the definition says in 3 of 288 cells: 1 row of its table differs. "
