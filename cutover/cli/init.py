@@ -81,22 +81,15 @@ def init(settings: Settings, name: str, source: str, *, time_format: str | None 
         DefinitionError: The name cannot be used, the file of the definition exists, or no definition can be inferred.
         LogError: No broker answers, or the topic does not exist.
     """
-    check_name(name, of="NAME")
-    if name.lower() in KEYWORDS:
-        msg = f"NAME: expected a name that is not a reserved word of SQL, got `{name}`."
-        raise DefinitionError(msg)
+    target = locate_new_definition(settings, name)
     if time_format is not None:
         compile_pattern(time_format)
-    target = settings.pipelines / f"{name}.py"
-    if target.exists():
-        msg = f"{target}: expected no file, but it exists.\nHint: choose another name, or delete the file."
-        raise DefinitionError(msg)
     path = Path(source)
     if not path.is_file():
         guess = _check_usable(survey_topic(settings, source, time_format).guess(), source)
         text = template.render_definition(name, source, source, guess, is_topic=True)
         notes = tuple(_list_notes(guess))
-        return Draft(file=_write_definition(target, text), guess=guess, parsed=None, notes=notes)
+        return Draft(file=write_definition(target, text), guess=guess, parsed=None, notes=notes)
     with _pause_garbage_collection():
         survey = survey_file(path, time_format)
         draft = _check_usable(survey.guess(), source)
@@ -104,7 +97,24 @@ def init(settings: Settings, name: str, source: str, *, time_format: str | None 
     guess = complete_guess(draft, parsed.times, None if draft.key is None else len(parsed.keys))
     text = template.render_definition(name, name, path.name, guess)
     notes = (*_describe_layout(path), *_list_notes(guess))
-    return Draft(file=_write_definition(target, text), guess=guess, parsed=parsed, notes=notes)
+    return Draft(file=write_definition(target, text), guess=guess, parsed=parsed, notes=notes)
+
+
+def locate_new_definition(settings: Settings, name: str) -> Path:
+    """Return the file of a new definition.
+
+    Raises:
+        DefinitionError: The name cannot be used, or the file exists.
+    """
+    check_name(name, of="NAME")
+    if name.lower() in KEYWORDS:
+        msg = f"NAME: expected a name that is not a reserved word of SQL, got `{name}`."
+        raise DefinitionError(msg)
+    target = settings.pipelines / f"{name}.py"
+    if target.exists():
+        msg = f"{target}: expected no file, but it exists.\nHint: choose another name, or delete the file."
+        raise DefinitionError(msg)
+    return target
 
 
 @contextmanager
@@ -274,7 +284,7 @@ def _hint_layout(guess: Guess) -> str | None:
     return f"rows that are arrays need names: `jq -c '.{arrays[0]}[] | {{id: .[0], at: .[1]}}' FILE` writes objects."
 
 
-def _write_definition(target: Path, text: str) -> Path:
+def write_definition(target: Path, text: str) -> Path:
     """Write the definition only if it loads."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_suffix(".draft")

@@ -87,7 +87,7 @@ def archive_batches(lake: PipelineLake, clock: Clock, archived: Sequence[Followe
     oldest = max(0, (version or 0) - LISTED_VERSIONS)
     versions = () if table is None else list_table_versions(stream.table.path, checkpoint, table, oldest=oldest)
     newest = max(batch.number for batch in committed)
-    rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, _by_batch(versions, newest, version)))
+    rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, map_versions(versions, newest, version)))
     if not rows:
         return archived
     journal = Journal(lake.settings, lake.name, FollowedBatch)
@@ -195,7 +195,9 @@ def _get_ends(batch: Batch) -> dict[int, int]:
     return dict(next(iter(batch.ends.values())))
 
 
-def _by_batch(versions: Sequence[TableVersion], newest: int, version: int | None) -> dict[int, tuple[int | None, str]]:
+def map_versions(
+    versions: Sequence[TableVersion], newest: int, version: int | None
+) -> dict[int, tuple[int | None, str]]:
     """Map each batch to the newest version that contains it and no later one, and to what others wrote meanwhile.
 
     Args:

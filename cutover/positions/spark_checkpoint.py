@@ -54,6 +54,18 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateField:
+    """Field of the key or of the value that an operator keeps in its state."""
+
+    name: str
+    type: str  # as Spark names it, such as `decimal(20,2)`; `struct` and the like for nested ones
+    nullable: bool
+    is_key: bool
+    is_window: bool = False  # a window of the function `window`
+    is_timed: bool = False  # it has a watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
     """One stateful operator of the query."""
 
@@ -62,6 +74,7 @@ class Operator:
     columns: tuple[str, ...]  # of its key in the state; empty for a join
     watermark_delay: int | None  # microseconds; None: it has no watermark, or its schema cannot be read
     late_rule: LateRule
+    fields: tuple[StateField, ...] = ()  # of its key, then of its value; empty for a join
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +278,7 @@ def _list_operators(folder: _Folder, *, has_watermark: bool) -> Iterator[Operato
             late_rule=LateRule.UNKNOWN
             if own is None
             else _find_late_rule(name, timed_fields, has_watermark=has_watermark),
+            fields=tuple(_make_state_field(field, is_key=is_key) for is_key, field in own or []),
         )
 
 
@@ -310,6 +324,18 @@ def _list_fields(schema: str | None) -> list[tuple[bool, dict[str, Any]]] | None
         parts += 1
         place = schema.find(_STRUCT, place_after)
     return fields if parts >= _PARTS else None
+
+
+def _make_state_field(field: Mapping[str, Any], *, is_key: bool) -> StateField:
+    kind, metadata = field.get("type"), field.get("metadata")
+    return StateField(
+        name=str(field.get("name")),
+        type=str(kind.get("type")) if isinstance(kind, dict) else str(kind),
+        nullable=field.get("nullable") is not False,
+        is_key=is_key,
+        is_window=isinstance(metadata, dict) and metadata.get("spark.timeWindow") is True,
+        is_timed=_get_delay(field) is not None,
+    )
 
 
 def _get_delay(field: Mapping[str, Any]) -> int | None:

@@ -130,6 +130,17 @@ def compute_reference(
     )
 
 
+def group_records(
+    pipeline: Pipeline, epochs: Iterable[tuple[Sequence[EvaluatedRecord], int | None]]
+) -> dict[Group, list[CountedRow]]:
+    """Group the accepted records of successive epochs, each with the watermark by which its records are classified."""
+    state = _RunState()
+    for records, watermark in epochs:
+        for record in records:
+            _classify(state, pipeline, record, watermark)
+    return state.groups
+
+
 def evaluate_records(
     pipeline: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
 ) -> list[EvaluatedRecord]:

@@ -1,0 +1,183 @@
+"""Completion of a draft: the types that its numbers may have, and the measures, filter and mode that the log shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Question, Seen, Stated, parse_measure, quote_name
+from cutover.adoption.hypotheses import DraftCheck, Match
+from cutover.adoption.query import DECIMAL, SUM_DIGITS, Aggregate, QueryShape
+from cutover.counts import count_noun
+from cutover.errors import DefinitionError
+
+MAX_VARIANTS = 4
+"""Types of numbers that are tried."""
+
+MAX_ASKED = 6
+"""Equally good values among which a question lets one choose."""
+
+_AVERAGE_DIGITS = 4  # that Spark adds to precision and scale of a decimal that it averages
+_WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
+_ORDERED = {"Min", "Max"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Types of the fields, and the measures that are tried with them."""
+
+    types: Mapping[str, str]
+    choices: tuple[MeasureChoice, ...]
+
+
+def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
+    """List the types that the numbers of a draft may have: those whose aggregates have the types of the columns."""
+    if draft.row_per_record:
+        return [Variant(types=draft.types, choices=tuple(dict.fromkeys(draft.measures.values())))]
+    kinds = list(dict.fromkeys(kind for aggregate in shape.aggregates for kind in aggregate.measures))
+    keys = {part.field for part in draft.key}
+    numbers = [name for name, kind in draft.types.items() if is_number_type(kind) and name not in keys]
+    others = [name for name in draft.types if name not in numbers]
+    found = dict.fromkeys(
+        kind for column in draft.value_columns.values() for kind in list_argument_types(column, kinds)
+    )
+    variants = []
+    for place, number in enumerate(list(found)[:MAX_VARIANTS] or ["bigint"]):
+        choices = [MeasureChoice("Count")] if place == 0 and "Count" in kinds else []
+        for kind in kinds:
+            if kind != "Count":
+                choices += [MeasureChoice(kind, quote_name(name), number) for name in numbers]
+            if kind in _ORDERED and place == 0:
+                choices += [MeasureChoice(kind, quote_name(name)) for name in others]
+        types = {name: number if name in numbers else kind for name, kind in draft.types.items()}
+        variants.append(Variant(types=types, choices=tuple(choices)))
+    return variants
+
+
+def is_number_type(kind: str) -> bool:
+    """Return whether a type of our schemas is one of numbers."""
+    return kind in {"int", "bigint", "double"} or kind.startswith("decimal")
+
+
+def list_argument_types(column: str, kinds: Sequence[str]) -> list[str]:
+    """List the types of a field whose aggregate has a type of DuckDB."""
+    digits = DECIMAL.fullmatch(column)
+    if digits is None:
+        return ["bigint"] if column in _WHOLE else ["double", "bigint"] if column in {"DOUBLE", "FLOAT"} else []
+    precision, scale = int(digits[1]), int(digits[2])
+    argument_digits = [
+        *([(precision - SUM_DIGITS, scale)] if "Sum" in kinds else []),
+        *([(precision - _AVERAGE_DIGITS, scale - _AVERAGE_DIGITS)] if "Avg" in kinds else []),
+        *([(precision, scale)] if _ORDERED & set(kinds) else []),
+    ]
+    return [f"decimal({total},{fraction})" for total, fraction in argument_digits if total > fraction >= 0]
+
+
+def choose_match(matches: Sequence[Match], stated: Stated, choose: Choose) -> Match:
+    """Choose one of the equally good matches: those parts in which they differ are asked for."""
+    remaining = list(matches)
+    for name, option, part in (
+        ("event_time", "--event-time FIELD", "the event time"),
+        ("where", "--where CONDITION", "the filter"),
+    ):
+        values = list(dict.fromkeys(getattr(match.draft, name) or "none" for match in remaining))[:MAX_ASKED]
+        if len(values) > 1 and getattr(stated, name) is None:
+            reason = "each of them reproduces as many cells of the table"
+            value = choose(Question(option=option, part=part, choices=tuple(values), reason=reason))
+            remaining = [match for match in remaining if (getattr(match.draft, name) or "none") == value]
+    return remaining[0]
+
+
+def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choose) -> JobDraft:
+    """Complete a draft with the measure of each column.
+
+    A column is left out if no measure reproduces at least half of its cells, unless its place says that it is an
+    aggregate of the query.
+
+    Raises:
+        DefinitionError: No measure remains, or a stated one is invalid.
+    """
+    draft = match.draft
+    if draft.row_per_record:
+        return draft
+    unknown = [column for column in stated.measures if column not in draft.value_columns]
+    if unknown:
+        msg = f"--measure {unknown[0]}: expected a column of the table, it has {', '.join(draft.value_columns)}."
+        raise DefinitionError(msg)
+    by_place = _list_aggregates(draft, shape)
+    measures, seen, omitted = dict[str, MeasureChoice](), dict(draft.seen), dict[str, str]()
+    for column in draft.value_columns:
+        choices, equal = _rank(match, column, by_place), match.equal[column]
+        if column in stated.measures:
+            measures[column] = parse_measure(column, stated.measures[column])
+            seen[f"measures.{column}"] = Seen(text="--measure")
+        elif not choices or (2 * equal < match.rows and column not in by_place) or (not equal and match.rows):
+            cells = f"{equal:,} of {count_noun(match.rows, 'cell')}"
+            nearest = f"; nearest is {choices[0].text} in {cells}" if equal else ""
+            omitted[column] = f"no aggregate of a field reproduces it{nearest}"
+        else:
+            measures[column] = _choose_measure(column, choices, choose)
+            seen[f"measures.{column}"] = _describe_measure(measures[column], choices, equal, match.rows)
+    if not measures:
+        reasons = "; ".join(f"`{name}`: {reason}" for name, reason in omitted.items())
+        msg = f"Table `{draft.table}`: expected a column that an aggregate of a field reproduces: {reasons}."
+        raise DefinitionError(msg + "\nHint: `--measure COLUMN=MEASURE` states one, `--where CONDITION` the filter.")
+    chosen = {c.expression.strip("`"): c.type for c in measures.values() if c.expression and c.type}
+    return replace(draft, measures=measures, seen=seen, omitted=omitted, types={**draft.types, **chosen})
+
+
+def _describe_measure(choice: MeasureChoice, choices: Sequence[MeasureChoice], equal: int, rows: int) -> Seen:
+    others = [other.text for other in choices if other.text != choice.text]
+    tie = f"; so does {', '.join(others[:3])}" if others else ""
+    text = f"log: {equal:,} of {count_noun(rows, 'cell')}{tie}"
+    return Seen(text=text, is_guess=bool(others) or equal < rows)
+
+
+def _list_aggregates(draft: JobDraft, shape: QueryShape) -> dict[str, Aggregate]:
+    """Map the columns of the table to the aggregates of the state by their places, if both are as many."""
+    columns = list(draft.value_columns)
+    return dict(zip(columns, shape.aggregates, strict=True)) if len(columns) == len(shape.aggregates) else {}
+
+
+def _rank(match: Match, column: str, by_place: Mapping[str, Aggregate]) -> list[MeasureChoice]:
+    """Return the measures that a column may have: those of the aggregate at its place first, then those of its name."""
+    kinds = by_place[column].measures if column in by_place else ()
+    choices = match.measures[column]
+    return sorted(choices, key=lambda choice: (choice.kind not in kinds, not _is_named(choice, column)))
+
+
+def _is_named(choice: MeasureChoice, column: str) -> bool:
+    field, name = (choice.expression or "").strip("`").lower(), column.lower()
+    return bool(field) and (field in name or choice.kind.lower() in name)
+
+
+def _choose_measure(column: str, choices: Sequence[MeasureChoice], choose: Choose) -> MeasureChoice:
+    """Choose a measure: one of another field is asked for, unless its name is that of the column."""
+    first = choices[0]
+    alike = [choice for choice in choices if choice.kind == first.kind]
+    expressions = dict.fromkeys(choice.text for choice in alike)
+    if len(expressions) == 1 or _is_named(first, column) > _is_named(alike[1], column):
+        return first
+    question = Question(
+        option=f"--measure {column}=MEASURE",
+        part=f"the measure of the column `{column}`",
+        choices=tuple(expressions)[:MAX_ASKED],
+        reason="each of them reproduces as many of its cells",
+    )
+    text = choose(question)
+    return next(choice for choice in alike if choice.text == text)
+
+
+def describe_decisions(draft: JobDraft, matches: Sequence[Match], verification: DraftCheck, stated: Stated) -> JobDraft:
+    """Add where the parts were seen that the log decides: those in which equally good hypotheses differ are guesses."""
+    seen = dict(draft.seen)
+    cells = f"log: {verification.equal_cells:,} of {count_noun(verification.cells, 'cell')}"
+    for name in ("where", "event_time", "output_mode", "single_watermark", "record_id"):
+        if getattr(stated, name, None) is not None:
+            seen[name] = Seen(text=f"--{name.replace('_', '-')}; {cells}", is_guess=not verification.is_exact)
+            continue
+        own = str(getattr(draft, name))
+        others = sorted({str(getattr(match.draft, name)) for match in matches} - {own})
+        is_known = name in seen and not seen[name].is_guess and name != "where"
+        if not is_known or others:
+            tie = f"; so does {', '.join(others[:MAX_ASKED])}" if others else ""
+            seen[name] = Seen(text=cells + tie, is_guess=bool(others) or not verification.is_exact)
+    return replace(draft, seen=seen)

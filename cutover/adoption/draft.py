@@ -1,0 +1,205 @@
+"""Draft of a definition: what a job computes, with where each part was seen, and what its owners state or are asked."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cutover.definition.checks.definition import KEYWORDS
+from cutover.definition.measures.doubles import Stddev, Variance
+from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
+from cutover.definition.model.json_fields import JsonField, ParseForm
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.spark_stream import WINDOW_START, Delta, OutputMode, SparkStream
+from cutover.definition.model.topic import IDENTIFIER, RESERVED, Topic
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.errors import DefinitionError
+
+MEASURES: Mapping[str, type[Measure]] = {
+    "Count": Count,
+    "Sum": Sum,
+    "Min": Min,
+    "Max": Max,
+    "Avg": Avg,
+    "Variance": Variance,
+    "Stddev": Stddev,
+}
+"""Measures that a followed job may have, by name."""
+
+_STATED_MEASURE = re.compile(rf"({'|'.join(MEASURES)})\((.*)\)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What the caller states of the jobs, because it cannot be seen, or to correct what would be proposed."""
+
+    where: str | None = None
+    event_time: str | None = None
+    record_id: str | None = None
+    window: SlidingWindows | None = None
+    window_start: str | None = None  # column of the table
+    keys: Mapping[str, str] = field(default_factory=dict)  # column of the table -> field, or an expression
+    measures: Mapping[str, str] = field(default_factory=dict)  # column of the table -> `Sum(amount)`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Part of a definition that several values fit."""
+
+    option: str  # of the command, which states it
+    part: str  # for people, such as `the event time`
+    choices: tuple[str, ...]  # the best one first
+    reason: str  # why it cannot be known
+
+
+Choose = Callable[[Question], str]
+"""Returns one of the choices of a question, or raises `DefinitionError` if no one can be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Where a part of a draft was seen."""
+
+    text: str
+    is_guess: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPart:
+    """Column of the key: its name in the definition, and the column of the job's table."""
+
+    field: str
+    column: str
+    expression: str | None = None  # None: the field of that name
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MeasureChoice:
+    """Measure that a column of the table may have."""
+
+    kind: str  # name in `MEASURES`
+    expression: str | None = None  # None: of `Count`
+    type: str | None = None  # of the field that is the expression; None: as the draft has it
+
+    @property
+    def text(self) -> str:
+        """The measure as a definition has it."""
+        return f"{self.kind}()" if self.expression is None else f"{self.kind}({json.dumps(self.expression)})"
+
+    def make(self) -> Measure:
+        """Make the measure."""
+        return Count() if self.expression is None else MEASURES[self.kind](self.expression)  # type: ignore[call-arg]  # all but `Count` take an expression
+
+
+def parse_measure(column: str, text: str) -> MeasureChoice:
+    """Parse a measure that the caller states, such as `Sum(amount)`.
+
+    Raises:
+        DefinitionError: It is none of those that a followed job may have.
+    """
+    match = _STATED_MEASURE.fullmatch(text.strip())
+    if match is None or (match[1] == "Count") != (not match[2].strip()):
+        msg = f"--measure {column}: expected one of {', '.join(MEASURES)} with an expression, such as `Sum(amount)`, "
+        raise DefinitionError(msg + f"got `{text[:80]}`.")
+    return MeasureChoice(match[1], match[2].strip().strip("\"'") or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDraft:
+    """Draft of a definition whose stream is a team's query."""
+
+    name: str
+    topic: str
+    checkpoint: str
+    table: str
+    types: Mapping[str, str]  # field of the records -> type
+    paths: Mapping[str, str]  # field -> path in the JSON, if it is not the field of its name
+    event_time: str
+    time_format: str
+    window: SlidingWindows
+    start_column: str  # of the table: where a window starts; with a row per record the event time
+    key: tuple[KeyPart, ...]
+    value_columns: Mapping[str, str]  # further columns of the table -> type of DuckDB: candidates for measures
+    measures: Mapping[str, MeasureChoice] = field(default_factory=dict)  # column of the table -> measure
+    parse: ParseForm = "from_json"
+    where: str | None = None
+    record_id: str | None = None
+    output_mode: OutputMode = "append"
+    row_per_record: bool = False
+    single_watermark: bool = False
+    latest_by: str | None = None
+    reads_uncommitted: bool = False
+    seen: Mapping[str, Seen] = field(default_factory=dict)  # part, such as `window` or `measures.total`
+    omitted: Mapping[str, str] = field(default_factory=dict)  # column of the table -> reason
+
+    @property
+    def keeps_late(self) -> bool:
+        """Return whether the job drops no late record."""
+        return self.output_mode == "complete" or (self.row_per_record and self.record_id is None)
+
+    @property
+    def derive(self) -> Mapping[str, str]:
+        """Derived columns: the parts of the key that are expressions."""
+        return {part.field: part.expression for part in self.key if part.expression is not None}
+
+    def make_pipeline(self, measures: Mapping[str, Measure] | None = None) -> Pipeline:
+        """Make the definition; with other measures to try them."""
+        schema = ", ".join(
+            f"`{name}` {kind}{' NOT NULL' if name == self.record_id else ''}" for name, kind in self.types.items()
+        )
+        return Pipeline(
+            name=self.name,
+            source=Topic(
+                name=self.topic,
+                schema=schema,
+                event_time=self.event_time,
+                time_format=self.time_format,
+                parse=self.parse,
+                fields={name: JsonField(path=path) for name, path in self.paths.items()},
+                isolation="read_uncommitted" if self.reads_uncommitted else "read_committed",
+                record_id=self.record_id,
+            ),
+            where=self.where,
+            derive=self.derive,
+            key=tuple(part.field for part in self.key),
+            window=self.window,
+            measures=self.make_measures() if measures is None else measures,
+            stream=SparkStream(
+                table=Delta(self.table),
+                checkpoint=self.checkpoint,
+                output_mode=self.output_mode,
+                row_per_record=self.row_per_record,
+                single_watermark=self.single_watermark,
+                latest_by=self.latest_by,
+            ),
+        )
+
+    def make_measures(self) -> dict[str, Measure]:
+        """Make the measures by their names in the definition."""
+        return {self.name_measure(column): choice.make() for column, choice in self.measures.items()}
+
+    def name_measure(self, column: str) -> str:
+        """Return the name of the measure of a column: its own, unless the definition cannot have it."""
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", column)
+        used = {part.field.lower() for part in self.key}
+        is_usable = IDENTIFIER.match(name) and name.lower() not in RESERVED | KEYWORDS | used
+        return name if is_usable else f"measure_{name}"
+
+    def list_columns(self) -> Iterator[tuple[str, str]]:
+        """Yield the names of the definition that the table has another column for."""
+        if self.row_per_record:
+            names = [(self.event_time, self.start_column)]
+        else:
+            names = [] if self.start_column == "window.start" else [(WINDOW_START, self.start_column)]
+        names += [(part.field, part.column) for part in self.key]
+        names += [
+            (self.name_measure(column), column)
+            for column, choice in self.measures.items()
+            if not (self.row_per_record and choice.expression is None)
+        ]
+        return ((name, column) for name, column in names if name != column)
+
+
+def quote_name(name: str) -> str:
+    """Quote a name in an expression if it is a keyword of SQL."""
+    return f"`{name}`" if name.lower() in KEYWORDS else name

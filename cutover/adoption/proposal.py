@@ -1,0 +1,397 @@
+"""Proposal of a draft: event time, window and key by what checkpoint, table and a sample of the records show."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cutover.adoption.draft import Choose, JobDraft, KeyPart, MeasureChoice, Question, Seen, Stated
+from cutover.adoption.evidence import RecordSample, StreamTable, find_period
+from cutover.adoption.query import SCHEMA_TYPES, QueryShape
+from cutover.counts import count_noun
+from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.topic import IDENTIFIER
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.durations import MICROSECONDS, format_duration
+from cutover.errors import DefinitionError
+from cutover.records.proposal.names import is_id_name
+
+_DAY = MICROSECONDS["day"]
+_END_NAME = re.compile(r"end|until|_to$|^to$|stop")
+_START_NAME = re.compile(r"start|begin|from|window|hour|day|minute|date|bucket")
+
+
+def propose(
+    draft: JobDraft, shape: QueryShape, table: StreamTable, sample: RecordSample, *, stated: Stated, choose: Choose
+) -> JobDraft:
+    """Add to a draft what can be seen: all but the measures and the filter, which the log has to decide.
+
+    Args:
+        draft: Made by `begin_draft`.
+        shape: Of the query.
+        table: That the query writes.
+        sample: Of the records of its topic.
+        stated: What the caller knows.
+        choose: Asks which of several values is meant.
+
+    Raises:
+        DefinitionError: The window, the key or the id cannot be found.
+    """
+    fields = {column.name: column for column in sample.guess.columns}
+    draft = _add_output_mode(draft, table)
+    if shape.is_grouped:
+        draft = _add_windows(draft, shape, table, sample, stated=stated, choose=choose)
+    else:
+        draft = _add_records(draft, shape, table, sample, stated=stated, choose=choose)
+    id_name = shape.deduplicated_by
+    if id_name is None:
+        return draft
+    record_id = _find_field(stated.record_id or id_name, fields)
+    if record_id is None:
+        msg = f"--checkpoint: the query deduplicates by `{id_name}`, expected a field of that name, "
+        hint = "\nHint: `--record-id FIELD` names the one from which the query computes it."
+        raise DefinitionError(msg + f"the records have {', '.join(fields)}." + hint)
+    seen = Seen(text=f"state of the deduplication: `{id_name}`")
+    return replace(draft, record_id=record_id, seen={**draft.seen, "record_id": seen})
+
+
+def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSample, stated: Stated) -> JobDraft:
+    """Draft the topic of a definition.
+
+    Raises:
+        DefinitionError: No field of the records is a time.
+    """
+    times = list_event_times(shape, sample, stated)
+    columns = sample.guess.columns
+    if not times:
+        raise _reject_times(shape, sample, stated)
+    basis = f"sample of {count_noun(sample.records, 'record')}"
+    if stated.event_time is not None:
+        seen_event = Seen(text="--event-time")
+    elif shape.deduplicated_time is not None:
+        seen_event = Seen(text=f"state of the deduplication: `{shape.deduplicated_time}`")
+    else:
+        seen_event = Seen(text=f"{basis}: {'its only time' if len(times) == 1 else 'of the times ' + ', '.join(times)}")
+    parse = Seen(text="Spark's from_json with its default options, as most jobs read JSON", is_guess=True)
+    topic = Seen(text="offsets of the checkpoint")
+    names = {column.name for column in columns}
+    return JobDraft(
+        name=name,
+        topic=shape.topic,
+        checkpoint=checkpoint,
+        table="",
+        types={column.name: column.type for column in columns},
+        paths={field: path for field, path in sample.paths.items() if field in names},
+        event_time=times[0],
+        time_format=sample.guess.time_format,
+        window=SlidingWindows(size=_DAY, every=_DAY),
+        start_column="",
+        key=(),
+        value_columns={},
+        row_per_record=not shape.is_grouped,
+        reads_uncommitted=sample.offsets > sample.records,
+        where=stated.where,
+        seen={"topic": topic, "event_time": seen_event, "time_format": Seen(text=basis), "parse": parse},
+    )
+
+
+def _reject_times(shape: QueryShape, sample: RecordSample, stated: Stated) -> DefinitionError:
+    """Return the error of records without an event time."""
+    expected = stated.event_time or shape.deduplicated_time
+    fields = ", ".join(f"{column.name} ({column.type})" for column in sample.guess.columns) or "none"
+    records = count_noun(sample.records, "record")
+    msg = (
+        f"Topic `{shape.topic}`: expected JSON records with a time{f' `{expected}`' if expected else ''}, got {records}"
+    )
+    if sample.malformed:
+        msg += f", {sample.malformed:,} of them without a JSON object"
+    hint = "`--event-time FIELD` names the time, and `--time-format PATTERN` how it is written."
+    return DefinitionError(f"{msg}, with the fields {fields}.\nHint: {hint}")
+
+
+def list_event_times(shape: QueryShape, sample: RecordSample, stated: Stated) -> list[str]:
+    """List the fields that may be the event time, the most likely one first."""
+    times = {column.name: column for column in sample.guess.columns if column.type == "timestamp"}
+    known = stated.event_time or (None if shape.deduplicated_time is None else shape.deduplicated_time)
+    if known is not None:
+        name = _find_field(known, times)
+        if name is not None or stated.event_time is not None:
+            return [] if name is None else [name]
+    return sorted(times, key=lambda name: name != sample.guess.event_time)
+
+
+def _find_field(name: str, fields: Mapping[str, object]) -> str | None:
+    """Find a field by its name, in any case."""
+    return next((known for known in fields if known.lower() == name.lower()), None)
+
+
+def _add_output_mode(draft: JobDraft, table: StreamTable) -> JobDraft:
+    draft = replace(draft, table=table.place)
+    if table.output_mode is not None:
+        seen = Seen(text=f"commit of version {table.version}: outputMode")
+        return replace(draft, output_mode=table.output_mode, seen={**draft.seen, "output_mode": seen})
+    is_append = draft.row_per_record and table.operation == "WRITE"
+    seen = Seen(text=f"{table.operation} in version {table.version} of the table", is_guess=True)
+    mode: OutputMode = "append" if is_append else "update"
+    return replace(draft, output_mode=mode, seen={**draft.seen, "output_mode": seen})
+
+
+def _add_windows(
+    draft: JobDraft, shape: QueryShape, table: StreamTable, sample: RecordSample, *, stated: Stated, choose: Choose
+) -> JobDraft:
+    """Add window, key and types of a table with a row per window and key."""
+    keys = _find_keys(shape, table, sample, stated=stated, choose=choose)
+    used = {part.column for part in keys}
+    start, end, seen_start = _find_start(table, used, stated=stated, choose=choose)
+    window, seen_window = _find_window(table, start, end, stated)
+    types = dict(draft.types)
+    for part, state in zip(keys, shape.keys, strict=True):
+        if part.expression is None:
+            types[part.field] = SCHEMA_TYPES.get(state.type, state.type)
+    seen = {
+        **draft.seen,
+        "window": seen_window,
+        "start": seen_start,
+        "key": Seen(text=f"state metadata: grouping by window, {', '.join(field.name for field in shape.keys)}"),
+        "measures": Seen(text=", ".join(aggregate.describe() for aggregate in shape.aggregates)),
+    }
+    if shape.delay is not None:
+        seen["watermark"] = Seen(text=f"its delay is {format_duration(shape.delay)}, by the state metadata")
+    return replace(
+        draft,
+        window=window,
+        start_column=start,
+        key=keys,
+        value_columns={name: kind for name, kind in table.columns.items() if name not in {*used, start, end}},
+        types=types,
+        seen=seen,
+    )
+
+
+def _find_keys(
+    shape: QueryShape, table: StreamTable, sample: RecordSample, *, stated: Stated, choose: Choose
+) -> tuple[KeyPart, ...]:
+    """Find the columns of the key in the table and in the records."""
+    fields = {column.name: column for column in sample.guess.columns}
+    unknown = [column for column in stated.keys if column not in table.columns]
+    if unknown:
+        msg = f"--key {unknown[0]}: expected a column of the table `{table.place}`, it has {', '.join(table.columns)}."
+        raise DefinitionError(msg)
+    parts = list[KeyPart]()
+    for state in shape.keys:
+        named = _find_field(state.name, table.columns)
+        if named is None and len(shape.keys) == len(stated.keys):
+            named = next((column for column in stated.keys if column not in {part.column for part in parts}), None)
+        column = named or _find_key_column(state.name, shape, table, sample, choose)
+        expression = stated.keys.get(column)
+        if expression is not None:
+            parts.append(_make_key_part(column, expression, fields))
+            continue
+        name = _find_field(state.name, fields)
+        if name is None:
+            name = _find_key_field(state.name, column, table, sample, choose)
+        parts.append(KeyPart(field=name, column=column))
+    return tuple(parts)
+
+
+def _make_key_part(column: str, expression: str, fields: Mapping[str, object]) -> KeyPart:
+    if expression in fields:
+        return KeyPart(field=expression, column=column)
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", column)
+    is_usable = IDENTIFIER.match(name) and _find_field(name, fields) is None
+    return KeyPart(field=name if is_usable else f"key_{name}", column=column, expression=expression)
+
+
+def _find_key_column(name: str, shape: QueryShape, table: StreamTable, sample: RecordSample, choose: Choose) -> str:
+    """Find the column of the table with a key of the state, if none has its name."""
+    known = {column for state in shape.keys if (column := _find_field(state.name, table.columns))}
+    others = [column for column in table.columns if column not in known and not _is_time(table.columns[column])]
+    values = sample.values.get(name)
+    if values is not None:
+        matching = [column for column in others if table.list_values(column) <= values]
+        others = matching or others
+    others.sort(key=lambda column: table.columns[column] != "VARCHAR")
+    if not others:
+        msg = f"Table `{table.place}`: expected a column for the key `{name}`, it has {', '.join(table.columns)}."
+        raise DefinitionError(msg)
+    reason = f"the query groups by `{name}`, and no column of the table has this name"
+    question = Question(
+        option="--key COLUMN=FIELD", part=f"the column with the key `{name}`", choices=tuple(others), reason=reason
+    )
+    return choose(question)
+
+
+def _find_key_field(name: str, column: str, table: StreamTable, sample: RecordSample, choose: Choose) -> str:
+    """Find the field whose values cover those of a column of the key."""
+    values = table.list_values(column)
+    covering = [field for field, known in sample.values.items() if values and values <= known]
+    if not covering:
+        msg = f"Key `{name}` (column `{column}`): expected a field of the records with its values, the records have "
+        hint = f"\nHint: `--key {column}=EXPRESSION` states how the query computes it, such as `upper(merchant)`."
+        raise DefinitionError(msg + f"{', '.join(sample.values)}.{hint}")
+    reason = f"several fields have all values of the column `{column}`"
+    return choose(
+        Question(
+            option=f"--key {column}=FIELD",
+            part=f"the field of the key `{name}`",
+            choices=tuple(covering),
+            reason=reason,
+        )
+    )
+
+
+def _is_time(kind: str) -> bool:
+    return kind.startswith("TIMESTAMP") or kind == "DATE"
+
+
+def _find_start(table: StreamTable, used: set[str], *, stated: Stated, choose: Choose) -> tuple[str, str | None, Seen]:
+    """Find the columns in which a window starts and ends."""
+    times = [name for name, kind in table.columns.items() if _is_time(kind) and name not in used]
+    if stated.window_start is not None and stated.window_start not in times:
+        msg = (
+            f"--window-start: expected a column with times of the table `{table.place}`, got `{stated.window_start}`; "
+        )
+        raise DefinitionError(msg + f"it has {', '.join(times) or 'none'}.")
+    if "window.start" in times and stated.window_start is None:
+        return "window.start", "window.end" if "window.end" in times else None, Seen(text="table column `window`")
+    if not times:
+        msg = f"Table `{table.place}`: expected a column with the start of a window, it has {', '.join(table.columns)}."
+        raise DefinitionError(msg)
+    ends = [name for name in times if _END_NAME.search(name.lower())]
+    starts = [name for name in times if name not in ends] or times
+    named = [name for name in starts if _START_NAME.search(name.lower())] or starts
+    start = stated.window_start or (
+        named[0]
+        if len(named) == 1
+        else choose(
+            Question(
+                option="--window-start COLUMN",
+                part="the column with the start of a window",
+                choices=tuple(named),
+                reason=f"the table has several times: {', '.join(named)}",
+            )
+        )
+    )
+    text = f"table column `{start}`" + (f", of the times {', '.join(times)}" if len(times) > 1 else ", its only time")
+    return start, ends[0] if len(ends) == 1 and ends[0] != start else None, Seen(text=text, is_guess=len(named) > 1)
+
+
+def _find_window(table: StreamTable, start: str, end: str | None, stated: Stated) -> tuple[SlidingWindows, Seen]:
+    """Find size, period and offset of the windows from the starts and ends that the table has."""
+    starts = table.list_starts(start)
+    if not starts:
+        msg = f"Table `{table.place}`: expected rows with windows, column `{start}` has none."
+        raise DefinitionError(msg + "\nHint: adopt the job once it has written some.")
+    sizes = [] if end is None else table.list_sizes(start, end)
+    period = find_period(starts)
+    if stated.window is not None:
+        if starts[0] % stated.window.every != stated.window.offset:
+            offset = format_duration(starts[0] % stated.window.every)
+            window = replace(stated.window, offset=starts[0] % stated.window.every)
+            return window, Seen(text=f"--window; offset {offset}: table column `{start}`")
+        return stated.window, Seen(text="--window")
+    if len(sizes) > 1:
+        listed = " and ".join(format_duration(size) for size in sizes[:2])
+        msg = f"Table `{table.place}`: expected windows of one size, `{start}` to `{end}` has sizes such as {listed}."
+        raise DefinitionError(
+            msg + "\nHint: sessions, calendar months and days with a change of the clock cannot be followed."
+        )
+    size = sizes[0] if sizes else period
+    if size is None or size <= 0:
+        msg = f"Table `{table.place}`: expected windows whose distance shows their length, column `{start}` has one."
+        raise DefinitionError(msg + '\nHint: state it: `--window "1 hour"`, or adopt the job once it has written more.')
+    every = min(size, period or size)
+    if sizes and size % every and every < size:
+        every = period or size
+    text = f"table column `{start}`: {count_noun(len(starts), 'start')}" + (f", `{end}`" if sizes else "")
+    return SlidingWindows(size=size, every=every, offset=starts[0] % every), Seen(text=text, is_guess=not sizes)
+
+
+def _add_records(
+    draft: JobDraft, shape: QueryShape, table: StreamTable, sample: RecordSample, *, stated: Stated, choose: Choose
+) -> JobDraft:
+    """Add key, measures and types of a table with a row per record."""
+    fields = {column.name: column for column in sample.guess.columns}
+    shared = {column: name for column in table.columns if (name := _find_field(column, fields)) is not None}
+    event_column = _find_event_column(draft, table, shared, choose)
+    id_column = _find_id_column(shape, sample, shared, stated=stated, choose=choose)
+    types = dict(draft.types)
+    for column, name in shared.items():
+        types[name] = _to_schema_type(table.columns[column]) or types[name]
+    rows = "rows" if "rows" not in table.columns else "row_count"
+    measures = {rows: MeasureChoice("Count")} | {
+        column: MeasureChoice("Max", name)
+        for column, name in shared.items()
+        if column not in {event_column, id_column} and name != draft.event_time
+    }
+    omitted = {
+        column: "no field of the records has its name: name an expression in `derive` to compare it"
+        for column in table.columns
+        if column not in {*shared, event_column}
+    }
+    key = Seen(text=f"table column `{id_column}`", is_guess=True)
+    if shape.deduplicated_by is not None:
+        key = Seen(text="state of the deduplication")
+    seen = {
+        **draft.seen,
+        "window": Seen(text="a day of the event time: the rows of a day are compared once it is over", is_guess=True),
+        "start": Seen(text=f"table column `{event_column}`"),
+        "key": key,
+        **{f"measures.{column}": Seen(text=f"table column `{column}`") for column in measures},
+        f"measures.{rows}": Seen(text="rows of the table with this id"),
+    }
+    return replace(
+        draft,
+        start_column=event_column,
+        key=(KeyPart(field=shared[id_column], column=id_column),),
+        measures=measures,
+        value_columns={column: table.columns[column] for column in measures if column != rows},
+        types=types,
+        seen=seen,
+        omitted=omitted,
+        window=stated.window or draft.window,
+    )
+
+
+def _find_event_column(draft: JobDraft, table: StreamTable, shared: Mapping[str, str], choose: Choose) -> str:
+    named = next((column for column, name in shared.items() if name == draft.event_time), None)
+    times = [column for column, kind in table.columns.items() if kind.startswith("TIMESTAMP")]
+    if named is None and not times:
+        msg = f"Table `{table.place}`: expected a column with the event time `{draft.event_time}`, it has "
+        raise DefinitionError(msg + f"{', '.join(table.columns)}.")
+    if named is not None or len(times) == 1:
+        return named or times[0]
+    reason = f"no column has the name of the event time `{draft.event_time}`"
+    return choose(
+        Question(
+            option="--window-start COLUMN", part="the column with the event time", choices=tuple(times), reason=reason
+        )
+    )
+
+
+def _find_id_column(
+    shape: QueryShape, sample: RecordSample, shared: Mapping[str, str], *, stated: Stated, choose: Choose
+) -> str:
+    """Find the column by which records are told apart: that of the deduplication, else the one with most values."""
+    wanted: Sequence[str]
+    known = stated.record_id or shape.deduplicated_by
+    if known is not None:
+        wanted = [column for column, name in shared.items() if known.lower() in {column.lower(), name.lower()}]
+    else:
+        counts = {column: len(sample.values.get(name, ())) for column, name in shared.items()}
+        most = max(counts.values(), default=0)
+        wanted = [column for column, count in counts.items() if count == most and count > 1]
+        wanted = [column for column in wanted if is_id_name(column)] or wanted
+    if not wanted:
+        msg = "--stream: expected a column with the id of a record"
+        found = f", of the columns that the records have, too: {', '.join(shared) or 'none'}."
+        raise DefinitionError(msg + found + "\nHint: `--record-id FIELD` names it.")
+    if len(wanted) == 1:
+        return wanted[0]
+    reason = f"several columns have as many values: {', '.join(wanted)}"
+    return choose(Question(option="--record-id FIELD", part="the id of a record", choices=tuple(wanted), reason=reason))
+
+
+def _to_schema_type(kind: str) -> str | None:
+    """Convert a type of DuckDB to one of our schemas; None: they have none for it."""
+    simple = {"BIGINT": "bigint", "INTEGER": "int", "DOUBLE": "double", "VARCHAR": "string", "BOOLEAN": "boolean"}
+    return kind.lower() if kind.startswith("DECIMAL(") else simple.get(kind)

@@ -1,0 +1,158 @@
+"""What the operators in the state of a streaming query say about its grouping, its aggregates and its deduplication."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutover.errors import DefinitionError
+from cutover.positions.spark_checkpoint import (
+    DEDUPLICATIONS,
+    GROUPING,
+    LateRule,
+    Operator,
+    SparkCheckpoint,
+    StateField,
+)
+
+SUM_DIGITS = 10
+"""Digits that Spark adds to the precision of a decimal that it sums."""
+
+DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)", re.IGNORECASE)
+_BUFFERS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("n", "avg", "m2"), ("Variance", "Stddev")),
+    (("sum", "isEmpty"), ("Sum",)),
+    (("sum", "count"), ("Avg",)),
+    (("sum",), ("Sum",)),
+    (("count",), ("Count",)),
+    (("max",), ("Max",)),
+    (("min",), ("Min",)),
+)
+"""Names of successive buffers in the state, and the measures that have them; the longest match counts."""
+
+SCHEMA_TYPES: Mapping[str, str] = {
+    "long": "bigint",
+    "integer": "int",
+    "short": "int",
+    "byte": "int",
+    "double": "double",
+    "float": "double",
+    "string": "string",
+    "boolean": "boolean",
+    "timestamp": "timestamp",
+    "date": "date",
+}
+"""Type as Spark names it in a schema in JSON -> type of our schemas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """Aggregate of a grouping, decoded from its buffers."""
+
+    measures: tuple[str, ...]  # classes of measures with these buffers; empty: none that a followed job may have
+    buffers: tuple[str, ...]  # names of the buffers
+
+    def describe(self) -> str:
+        """Describe the aggregate for people."""
+        return " or ".join(self.measures) or f"unknown ({', '.join(self.buffers)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryShape:
+    """Shape of a query: one topic, an optional deduplication by an id, and an optional grouping by windows."""
+
+    topic: str
+    is_grouped: bool
+    keys: tuple[StateField, ...]  # of the grouping, without the window
+    aggregates: tuple[Aggregate, ...]  # in the order of the query
+    deduplicated_by: str | None  # name of the id in the query; None: the state has no deduplication
+    deduplicated_time: str | None  # name of the event time, if it is in the state of the deduplication
+    delay: int | None  # of the watermark, microseconds; None: no operator has one
+    drops_late: bool  # outside of complete mode
+
+    def describe_operators(self) -> str:
+        """Describe the operators for people."""
+        grouping = f"grouping by window, {', '.join(key.name for key in self.keys)}" if self.is_grouped else ""
+        once = f"deduplication by {self.deduplicated_by}" if self.deduplicated_by else ""
+        return " behind a ".join(filter(None, (grouping, once))) or "no state"
+
+
+def describe_query(checkpoint: SparkCheckpoint) -> QueryShape:
+    """Describe the shape of a query.
+
+    Raises:
+        DefinitionError: It reads several topics, or has operators that `cutover follow` cannot repeat.
+    """
+    topics = sorted({topic for batch in checkpoint.batches for topic in batch.ends})
+    if len(topics) != 1:
+        msg = f"--checkpoint: expected a query that reads one topic, its offsets name {', '.join(topics) or 'none'}."
+        raise DefinitionError(msg + "\nHint: docs/follow.md lists which jobs can be followed.")
+    reason = next(_list_obstacles(checkpoint.operators), None)
+    if reason is not None:
+        operators = ", ".join(f"{operator.name} ({operator.late_rule})" for operator in checkpoint.operators)
+        msg = f"--checkpoint: expected a query that can be followed, it has {operators}: {reason}."
+        raise DefinitionError(msg + "\nHint: docs/follow.md lists which jobs can be followed.")
+    grouping = next((operator for operator in checkpoint.operators if operator.name == GROUPING), None)
+    once = next((operator for operator in checkpoint.operators if operator.name in DEDUPLICATIONS), None)
+    delays = [operator.watermark_delay for operator in checkpoint.operators if operator.watermark_delay is not None]
+    fields = () if grouping is None else grouping.fields
+    return QueryShape(
+        topic=topics[0],
+        is_grouped=grouping is not None,
+        keys=tuple(field for field in fields if field.is_key and not field.is_window),
+        aggregates=tuple(decode_aggregates([field for field in fields if not field.is_key])),
+        deduplicated_by=None if once is None else _list_ids(once)[0],
+        deduplicated_time=None if once is None else next(iter(_list_times(once)), None),
+        delay=min(delays, default=None),
+        drops_late=any(operator.late_rule in {LateRule.WINDOW, LateRule.ROW} for operator in checkpoint.operators),
+    )
+
+
+def _list_obstacles(operators: Sequence[Operator]) -> Iterator[str]:
+    """Yield why a query cannot be followed."""
+    for operator in operators:
+        columns = ", ".join(operator.columns) or "unknown columns"
+        if operator.name not in {GROUPING, *DEDUPLICATIONS}:
+            yield f"which records {operator.name} drops is not in the checkpoint, or differs from our rule"
+        elif operator.late_rule is LateRule.UNKNOWN:
+            yield f"which records {operator.name} by {columns} drops is unknown"
+        elif operator.name in DEDUPLICATIONS and len(_list_ids(operator)) != 1:
+            yield f"it deduplicates by {columns}, not by one id"
+        elif operator.name == GROUPING:
+            windows = [field for field in operator.fields if field.is_window]
+            if not windows:
+                yield f"its grouping by {columns} has no window of the function `window`"
+            if not any(field.is_key and not field.is_window for field in operator.fields):
+                yield "its grouping has no key besides the window"
+    for names in ({GROUPING}, {*DEDUPLICATIONS}):
+        if sum(operator.name in names for operator in operators) > 1:
+            yield "several operators of one kind may have watermarks that the checkpoint does not show"
+
+
+def _list_ids(operator: Operator) -> list[str]:
+    times = set(_list_times(operator))
+    return [field.name for field in operator.fields if field.is_key and field.name not in times]
+
+
+def _list_times(operator: Operator) -> list[str]:
+    timed = [field.name for field in operator.fields if field.is_key and field.is_timed]
+    return timed or [field.name for field in operator.fields if field.is_key and field.type == "timestamp"]
+
+
+def decode_aggregates(buffers: Sequence[StateField]) -> Iterator[Aggregate]:
+    """Decode the aggregates of a grouping from their buffers, in the order of the query.
+
+    `Count` has a `count` that is never null, `Avg` one that may be: so a sum before a count is told from an average.
+    """
+    remaining = list(buffers)
+    while remaining:
+        names, measures = next(
+            (known for known in _BUFFERS if _has_buffers(remaining, known[0])), ((remaining[0].name,), ())
+        )
+        yield Aggregate(measures=measures, buffers=names)
+        remaining = remaining[len(names) :]
+
+
+def _has_buffers(fields: Sequence[StateField], names: tuple[str, ...]) -> bool:
+    if tuple(field.name for field in fields[: len(names)]) != names:
+        return False
+    return "count" not in names or fields[len(names) - 1].nullable is (names != ("count",))

@@ -1,0 +1,1 @@
+"""Definitions that `cutover adopt` proposes."""
