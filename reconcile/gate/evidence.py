@@ -155,7 +155,7 @@ def list_runs(
         version: Current version.
         batch_definition: Current batch fingerprint; agreement with a batch side of another one is excluded.
         jobs: Current fingerprints of the team's own jobs by side; agreement with other tables, or with tables of which
-            some rows could not be judged, is excluded. None: the jobs are not considered.
+            too few rows could be judged, is excluded. None: the jobs are not considered.
         policy: Current policy; a run must be within it and within the policy at the time of the run.
         inputs: Times of the compared inputs.
     """
@@ -168,21 +168,27 @@ def list_runs(
     return tuple(
         run
         for comparison, run in runs
-        if not (run.is_within_policy and _agrees_with_others(comparison.result, batch_definition, jobs))
+        if not (run.is_within_policy and _agrees_with_others(comparison.result, batch_definition, jobs, policy))
     )
 
 
 def _agrees_with_others(
-    result: Mapping[str, Any], batch_definition: str | None, jobs: Mapping[str, str] | None
+    result: Mapping[str, Any], batch_definition: str | None, jobs: Mapping[str, str] | None, policy: Policy | None
 ) -> bool:
     """Return whether a comparison agreed with another batch side than the current one, or not with all current jobs.
 
-    A job's table of which some rows could not be judged is no evidence that the job does what the definition says.
+    A job's table of which fewer rows could be judged than the policy asks for is no evidence that the job does what the
+    definition says.
     """
     compared_definition = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
     if batch_definition and compared_definition not in {None, batch_definition}:
         return True
-    compared_jobs = {job["side"]: job["fingerprint"] for job in result.get("jobs", []) if job["level"] == "reproduced"}
+    min_share = (policy or Policy()).min_judged_share
+    compared_jobs = {
+        job["side"]: job["fingerprint"]
+        for job in result.get("jobs", [])
+        if not job["not_judged"] or job["rows"] / (job["rows"] + job["not_judged"]) >= min_share
+    }
     return jobs is not None and compared_jobs != jobs
 
 

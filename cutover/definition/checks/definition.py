@@ -370,6 +370,7 @@ def _check_limits(pipeline: Pipeline) -> None:
         ("policy.max_future_share", policy.max_future_share, 0, 1),
         ("policy.max_duplicate_share", policy.max_duplicate_share, 0, 1),
         ("policy.max_filtered_share", policy.max_filtered_share, 0, 1),
+        ("policy.min_judged_share", policy.min_judged_share, 0.5, 1),
     ):
         if not low <= value <= high:
             reject_field(field, f"a number from {low} to {high}", repr(value))

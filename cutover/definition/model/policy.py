@@ -129,6 +129,7 @@ class Policy:
     max_dimension_rows: int = 0  # (window, key) rows that differ because the paths joined other versions of a dimension
     settles_after: str = "0 minutes"  # a difference is pending while its window began less than this before the cut
     max_divergence: float | None = None  # probability that a block of windows diverges, rejected at 95 %
+    min_judged_share: float = 1.0  # rows of a job's table that are judged / those and the ones that cannot be judged
     runs: int = 24  # consecutive sealed runs within policy, each at a later cut
     fresh_within: str = "1 day"  # maximum age of the latest of these runs
     hazards: tuple[HazardKind, ...] = ()  # that the stream must have survived, and agreed with batch afterwards

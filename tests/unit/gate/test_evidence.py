@@ -159,12 +159,12 @@ def test_a_run_with_another_sql_is_evidence_only_if_it_failed() -> None:
 
 
 def test_agreement_with_other_tables_of_jobs_or_with_a_part_of_their_rows_is_no_evidence() -> None:
-    job = {"side": "batch", "level": "reproduced", "fingerprint": "now"}
+    job = {"side": "batch", "level": "reproduced", "fingerprint": "now", "rows": 95, "not_judged": 0}
     jobs = [
         [],
         [job],
         [job | {"fingerprint": "before"}],
-        [job | {"level": "bounded"}],
+        [job | {"level": "bounded", "not_judged": 5}],
         [job, job | {"side": "streaming"}],
     ]
     rows = [extend_report(row(epoch), jobs=compared) for epoch, compared in enumerate(jobs, 1)]
@@ -172,6 +172,16 @@ def test_agreement_with_other_tables_of_jobs_or_with_a_part_of_their_rows_is_no_
 
     assert [run.epoch for run in runs(rows, jobs={"batch": "now"})] == [2, 6]
     assert [run.epoch for run in runs(rows, jobs={})] == [1, 4, 6]  # no job is required any more
+
+
+@pytest.mark.parametrize(("share", "is_evidence"), [(1.0, False), (0.56, False), (0.55, True), (0.5, True)])
+def test_a_policy_may_accept_a_job_of_which_a_share_of_rows_is_judged(share: float, is_evidence: bool) -> None:
+    job = {"side": "batch", "level": "bounded", "fingerprint": "now", "rows": 55, "not_judged": 45}
+    policy = Policy(min_judged_share=share)
+
+    assert bool(runs([extend_report(row(1), jobs=[job])], jobs={"batch": "now"}, policy=policy)) is is_evidence
+    nothing_judged = extend_report(row(1), jobs=[job | {"rows": 0}])
+    assert not runs([nothing_judged], jobs={"batch": "now"}, policy=policy)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,10 @@ def expects(expectation_type: str, **arguments: Any) -> dict[str, Any]:
 
 
 BAD: Mapping[str, tuple[dict[str, Any], str]] = {
+    "evidence of few rows": (
+        {"policy": Policy(min_judged_share=0.49)},
+        "policy.min_judged_share: expected a number from 0.5 to 1",
+    ),
     "evidence that no run is fresh enough for": (
         {"policy": Policy(fresh_within="0 days")},
         "policy.fresh_within: expected a duration longer than zero",
