@@ -66,11 +66,11 @@ _ONE_PER_LINE = "`jq -c '.[]' FILE` writes the objects of an array one per line;
 
 def encode_value(value: JsonValue) -> str:
     """Encode a value as JSON; numbers keep their text from the file."""
-    if value is None:
-        return "null"
+    if isinstance(value, JsonNumber):
+        return value.text
     if isinstance(value, str):
         return encode_basestring(value)
-    return value.text if isinstance(value, JsonNumber) else json.dumps(value)
+    return "null" if value is None else json.dumps(value)
 
 
 def describe_invalid_value(value: Any, kind: str, time_format: str) -> str:

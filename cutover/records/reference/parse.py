@@ -7,7 +7,9 @@ Spark's parser is tested against it.
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from cutover.definition.model.json_fields import JsonPath, Tree, build_tree
@@ -143,49 +145,94 @@ def parse_fields(document: JsonObject, text: str, topic: Topic) -> ParsedRecord:
         text: Its text, from which columns of the `from_json` form are read.
         topic: A topic of the strict form.
     """
-    fields = list_fields(topic)
-    reader = _StrictReader(topic)
-    reader.read([field for field in fields if field.parse == "strict"], document)
+    layout = _make_layout(topic)
+    reader = _StrictReader(layout)
+    reader.read(document)
     values, invalid_fields = reader.values, list(reader.invalid_fields.values())
-    job_fields = [field for field in fields if field.parse == "from_json"]
-    if job_fields:
-        job_values, invalid_job_fields = read_job_fields(text, job_fields, topic)
+    if layout.job_fields:
+        job_values, invalid_job_fields = read_job_fields(text, layout.job_fields, topic)
         values |= job_values
         invalid_fields += invalid_job_fields
-    order = {field.name: place for place, field in enumerate(fields)}
+    if len(invalid_fields) > 1:
+        order = list(values)
+        invalid_fields.sort(key=lambda invalid: order.index(invalid.name))
     return ParsedRecord(
         reason=min((invalid.reason for invalid in invalid_fields), key=REASONS.index, default=None),
-        values={field.name: values[field.name] for field in fields},
-        unknown=len({name for name, _ in document.members} - {field.path[0] for field in fields}),
-        invalid_fields=tuple(sorted(invalid_fields, key=lambda invalid: order[invalid.name])),
+        values=values,
+        unknown=len({name for name, _ in document.members} - layout.names),
+        invalid_fields=tuple(invalid_fields),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StrictColumn:
+    """Column of the strict form, and how Spark reads it."""
+
+    field: Field
+    inner_path: JsonPath  # in an array, which is read as VARIANT
+    is_variant: bool  # Spark reads the value as VARIANT
+    is_event_time: bool
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TopicLayout:
+    """Columns of a topic by where they are read."""
+
+    all_columns: tuple[str, ...]  # in schema order
+    strict_columns: tuple[_StrictColumn, ...]
+    tree: Tree  # of strict columns
+    job_fields: tuple[Field, ...]  # of the `from_json` form
+    names: frozenset[str | int]  # top-level fields
+
+
+@lru_cache(maxsize=256)
+def _make_layout(topic: Topic) -> _TopicLayout:
+    fields = list_fields(topic)
+    strict_columns = tuple(
+        _StrictColumn(
+            field=field,
+            inner_path=field.path[len(_select_outer_path(field.path)) :],
+            is_variant=_is_read_as_variant(field),
+            is_event_time=field.name == topic.event_time,
+            is_required=not field.nullable or field.name == topic.event_time,
+        )
+        for field in fields
+        if field.parse == "strict"
+    )
+    by_path: dict[JsonPath, list[_StrictColumn]] = {}
+    for column in strict_columns:
+        by_path.setdefault(_select_outer_path(column.field.path), []).append(column)
+    return _TopicLayout(
+        all_columns=tuple(field.name for field in fields),
+        strict_columns=strict_columns,
+        tree=build_tree(list(by_path.items())),
+        job_fields=tuple(field for field in fields if field.parse == "from_json"),
+        names=frozenset(field.path[0] for field in fields),
     )
 
 
 class _StrictReader:
     """Reader of the strict columns of one record."""
 
-    def __init__(self, topic: Topic) -> None:
-        self._topic = topic
-        self.values: dict[str, Any] = {}
+    def __init__(self, layout: _TopicLayout) -> None:
+        self._layout = layout
+        self.values: dict[str, Any] = dict.fromkeys(layout.all_columns)
         self.invalid_fields: dict[str, InvalidField] = {}
 
-    def read(self, fields: Sequence[Field], document: JsonObject) -> None:
+    def read(self, document: JsonObject) -> None:
         """Read columns from the record's object."""
-        self.values = {field.name: None for field in fields}
-        by_path: dict[JsonPath, list[Field]] = {}
-        for field in fields:
-            by_path.setdefault(_select_outer_path(field.path), []).append(field)
-        self._read_object(document, build_tree(list(by_path.items())), is_last=True)
-        for field in fields:
-            is_required = not field.nullable or field.name == self._topic.event_time
-            if self.values[field.name] is None and field.name not in self.invalid_fields and is_required:
-                self._add_invalid(field, Reason.EVENT_TIME if field.nullable else Reason.MISSING, None)
+        self._read_object(document, self._layout.tree, is_last=True)
+        for column in self._layout.strict_columns:
+            name = column.field.name
+            if column.is_required and self.values[name] is None and name not in self.invalid_fields:
+                self._add_invalid(column, Reason.EVENT_TIME if column.field.nullable else Reason.MISSING, None)
 
     def _read_object(self, document: JsonObject, tree: Tree, *, is_last: bool) -> None:
         """Read the members; of equal names the last one is used, but Spark checks the types of the others too."""
         last = {name: place for place, (name, _) in enumerate(document.members)}
         for place, (name, value) in enumerate(document.members):
-            if name not in tree or value is None:
+            if value is None or name not in tree:
                 continue
             node, is_used = tree[name], is_last and last[name] == place
             if not isinstance(node, list):
@@ -194,24 +241,25 @@ class _StrictReader:
                 else:
                     self._add_invalid(next(_list_leaves(node)), Reason.TYPE, value)
                 continue
-            for field in node:
-                if field.name not in self.invalid_fields:
-                    self._read_field(field, value, is_used=is_used)
+            for column in node:
+                if column.field.name not in self.invalid_fields:
+                    self._read_column(column, value, is_used=is_used)
 
-    def _read_field(self, field: Field, value: Any, *, is_used: bool) -> None:
-        inner_path = field.path[len(_select_outer_path(field.path)) :]
+    def _read_column(self, column: _StrictColumn, value: Any, *, is_used: bool) -> None:
         place = value
         try:
-            place = _select_element(value, inner_path)
+            if column.inner_path:
+                place = _select_element(value, column.inner_path)
             if not is_used:
-                _check_overridden(field, place, is_element=bool(inner_path))
+                _check_overridden(column, place)
             elif place is not None:
-                self.values[field.name] = _parse_place(field, place)
+                self.values[column.field.name] = _parse_place(column, place)
         except InvalidValueError as error:
-            is_invalid_time = field.name == self._topic.event_time and error.has_right_type
-            self._add_invalid(field, Reason.EVENT_TIME if is_invalid_time else Reason.TYPE, place)
+            is_invalid_time = column.is_event_time and error.has_right_type
+            self._add_invalid(column, Reason.EVENT_TIME if is_invalid_time else Reason.TYPE, place)
 
-    def _add_invalid(self, field: Field, reason: Reason, value: Any) -> None:
+    def _add_invalid(self, column: _StrictColumn, reason: Reason, value: Any) -> None:
+        field = column.field
         self.values[field.name] = None
         self.invalid_fields[field.name] = InvalidField(
             name=field.name, type=field.type, time_format=field.time_format, reason=reason, value=value
@@ -223,7 +271,7 @@ def _select_outer_path(path: JsonPath) -> JsonPath:
     return path[: next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))]
 
 
-def _list_leaves(node: Any) -> Iterator[Field]:
+def _list_leaves(node: Any) -> Iterator[_StrictColumn]:
     if isinstance(node, list):
         yield from node
     else:
@@ -237,7 +285,7 @@ def _select_element(value: Any, path: JsonPath) -> Any:
     Raises:
         InvalidValueError: A parent is neither an object nor an array, as the path says.
     """
-    if path and not _is_variant(value):
+    if not _is_variant(value):
         raise InvalidValueError
     for step in path:
         if value is None:
@@ -253,19 +301,19 @@ def _select_element(value: Any, path: JsonPath) -> Any:
     return value
 
 
-def _check_overridden(field: Field, value: Any, *, is_element: bool) -> None:
+def _check_overridden(column: _StrictColumn, value: Any) -> None:
     """Check a value that a later member of the same name overrides."""
-    if is_element or _is_read_as_variant(field):
+    if column.inner_path or column.is_variant:
         if not _is_variant(value):
             raise InvalidValueError
     else:
-        check_json_type(value, field.type, field.time_format)
+        check_json_type(value, column.field.type, column.field.time_format)
 
 
-def _parse_place(field: Field, value: Any) -> Any:
-    if _is_read_as_variant(field) and not _is_variant(value):
+def _parse_place(column: _StrictColumn, value: Any) -> Any:
+    if column.is_variant and not _is_variant(value):
         raise InvalidValueError
-    return parse_value(value, field.type, field.time_format)
+    return parse_value(value, column.field.type, column.field.time_format)
 
 
 def _is_read_as_variant(field: Field) -> bool:

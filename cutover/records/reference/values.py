@@ -13,6 +13,7 @@ from cutover.records.parsing import limits
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 EXACT = Context(prec=76)
 RANGES = {"int": 2**31, "bigint": 2**63}
+_FRACTION = re.compile("[.eE]")
 UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
 
 REASONS = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
@@ -35,7 +36,7 @@ class JsonNumber:
     @property
     def is_whole(self) -> bool:
         """Return whether the text has neither a fraction nor an exponent."""
-        return not set(self.text) & set(".eE")
+        return self.text.isdigit() or not _FRACTION.search(self.text)
 
 
 class InvalidValueError(Exception):

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -271,15 +272,17 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
     columns = [(place, item) for place, item in enumerate(match_columns(header, names, topic)) if item is not None]
     matched = {place for place, _ in columns}
     content.ignored_columns = [text for place, text in enumerate(header) if place not in matched]
+    is_flat = all(len(item.path) == 1 for _, item in columns)
     marks = find_marks(path, {names[place]: item.type for place, item in columns})
     for line, cells in records:
         if content.is_hashed:
             content.add(_encode_cells([cells[place] for place in by_name]))
-        document = nest_values(
-            [
-                (item.path, convert_cell(cells[place], item.type, item.time_format, marks.get(names[place], ".")))
-                for place, item in columns
-            ]
+        values = [
+            (item.path, convert_cell(cells[place], item.type, item.time_format, marks.get(names[place], ".")))
+            for place, item in columns
+        ]
+        document = (
+            JsonObject(tuple([(str(path[0]), value) for path, value in values])) if is_flat else nest_values(values)
         )
         yield line, document, encode_parsed_json(document).encode(), None
 
@@ -381,9 +384,8 @@ def _make_json(node: Any) -> Any:
 def encode_parsed_json(value: Any) -> str:
     """Encode a parsed value as JSON; numbers keep their text."""
     if isinstance(value, JsonObject):
-        return (
-            "{" + ",".join([f"{encode_value(name)}:{encode_parsed_json(inner)}" for name, inner in value.members]) + "}"
-        )
+        members = [f"{encode_basestring(name)}:{encode_parsed_json(inner)}" for name, inner in value.members]
+        return f"{{{','.join(members)}}}"
     if isinstance(value, list):
         return f"[{','.join(map(encode_parsed_json, value))}]"
     return encode_value(value)
