@@ -69,6 +69,6 @@ flights = Pipeline(
         ),
     ),
     policy=Policy(max_late_share=1e-3, max_unexplained=0, runs=3),
-    max_rows_per_epoch=1_000,  # small, so that the replay of a year has late rows
+    max_rows_per_epoch=2_000,  # small, so that the replay of a year has late rows
     schedule="@hourly",
 )

@@ -88,7 +88,13 @@ CLOCK_CHANGES = tuple(
 )
 
 
-@pytest.mark.quick("SlidingWindows", "Global", "Berlin', offset='0", "Apia', offset='0", "Lord_Howe', offset='150")
+@pytest.mark.quick(
+    "SlidingWindows(size=7, every=3, offset=2)",
+    "Global()",
+    "Daily(zone='Europe/Berlin', offset='0 hours')",
+    "Daily(zone='Pacific/Apia', offset='0 hours')",
+    "Daily(zone='Australia/Lord_Howe', offset='150 minutes')",
+)
 @pytest.mark.parametrize(
     "window",
     [

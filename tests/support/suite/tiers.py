@@ -2,8 +2,8 @@
 
 `make test` has to answer in minutes. Of the kinds of tests that start servers or draw many examples it runs those that
 are marked `quick`: of each feature the one by which a reader would know that it works, and those that decide verdicts
-(docs/tests.md). A marker with arguments selects parameters: `@pytest.mark.quick("sessions")` runs the examples whose
-ids contain a word of them. Faults are marked in their catalogue.
+(docs/tests.md). A marker with arguments selects parameters: `@pytest.mark.quick("sessions")` runs the examples that
+have this id for one of their parameters. Faults are marked in their catalogue.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,10 @@ def is_long(test: str, quick: pytest.Mark | None) -> bool:
     """Return whether a test is one of the long ones, by its id and its marker `quick`."""
     if not test.startswith(SLOW):
         return False
-    return quick is None or (bool(quick.args) and not any(part in test for part in quick.args))
+    if quick is None or not quick.args:
+        return quick is None
+    parameters = test.partition("[")[2].removesuffix("]")
+    return not any(f"-{value}-" in f"-{parameters}-" for value in quick.args)
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
