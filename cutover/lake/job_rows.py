@@ -1,7 +1,8 @@
 """Rows of the batch path at the position of a team's batch job, with which the job's table is compared.
 
-The table holds the windows that have records on both sides of the position; it is replaced by each run that finds
-another position, or other such windows. The commit states the position and the windows, also those without a row.
+The table holds the windows that have records on both sides of the position, or all windows if the job has rules of its
+own. It is replaced by each run that finds another position, or other such windows. The commit states the position and
+the windows, also those without a row.
 """
 
 import json
@@ -26,6 +27,7 @@ class JobRowsNote:
     topic_id: str
     ends: Mapping[int, int]  # partition -> next offset: the position
     windows: frozenset[int]  # starts of the windows whose rows the table holds, microseconds
+    rules: str = ""  # of the job, in what it differs from the definition; empty: in nothing
 
 
 def open_job_rows(lake: PipelineLake) -> tuple[JobRowsNote, DeltaTable] | None:
@@ -47,6 +49,7 @@ def open_job_rows(lake: PipelineLake) -> tuple[JobRowsNote, DeltaTable] | None:
             topic_id=str(stated["topic_id"]),
             ends={int(partition): int(end) for partition, end in stated["ends"].items()},
             windows=frozenset(map(int, stated["windows"])),
+            rules=str(stated.get("rules", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         log.warning("job_rows_unreadable", pipeline=lake.name, table=uri)
@@ -72,6 +75,7 @@ def replace_job_rows(lake: PipelineLake, note: JobRowsNote, rows: pa.Table) -> N
             "topic_id": note.topic_id,
             "ends": {str(partition): end for partition, end in sorted(note.ends.items())},
             "windows": sorted(note.windows),
+            "rules": note.rules,
         }
     )
     table = delta.ensure(uri, schema)

@@ -133,6 +133,8 @@ def describe_job(job: JobTable) -> str:
     level = f"{job.level} at {place}" if place else job.level
     if job.position is not None:
         level += f", up to {job.position}"
+    if job.rules:
+        level += f", with its own rules ({job.rules}), which make {count_noun(job.by_rules, 'row')} differ"
     if job.not_judged:
         level += f", {count_noun(job.not_judged, 'row')} not judged"
     if not job.different:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.compile.fingerprint import job_fingerprints
-from cutover.definition.model.batch_job import describe_job_table, find_batch_job
+from cutover.definition.model.batch_job import BatchJob, describe_job_table, find_batch_job
 from cutover.definition.model.spark_stream import WINDOW_START
 from cutover.engine.queries import fetch_number
 from cutover.errors import CutoverError
@@ -29,6 +29,7 @@ from cutover.positions.position import Position, PositionLevel, UnknownPosition,
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.job_doubts import find_deletion_doubt, find_topic_doubt
 from cutover.reconcile.comparison.job_table import (
+    JobCounts,
     JobLink,
     choose_level,
     compare_link,
@@ -43,6 +44,7 @@ from cutover.sources.binding import open_binder
 
 _SENT, _WINDOWS, _EXPECTED = "batch_job_sent", "batch_job_windows", "batch_job_expected"
 _AT_POSITION = "batch_job_rows_at_position"
+_WHOLE = "batch_job_whole_windows"  # those of which all records are before the position
 _ComputedRows = tuple[JobRowsNote, DeltaTable]
 
 BEFORE, AFTER, ACROSS, BETWEEN = "before", "after", "across", "between"
@@ -132,11 +134,13 @@ def _create_raw(sides: Sides, link: JobLink, table: BoundJobTable) -> None:
 
 
 def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: JobLink, table: BoundJobTable) -> JobTable:
+    job = find_batch_job(lake.pipeline.batch)
     _place_windows(lake, evidence, sides, link, table.position)
     expected = f"SELECT * FROM {SharedTable.EXPECTED} WHERE {WINDOW_START} NOT IN {_select_windows(AFTER, COMPUTED)}"
     computed = f"{WINDOW_START} IN {_select_windows(COMPUTED)} AND {sides.is_compared}"
     expected += f" UNION ALL BY NAME SELECT * FROM {_AT_POSITION} WHERE {computed}"
     sides.connection.execute(f"CREATE TEMP VIEW {_EXPECTED} AS {expected}")
+    by_rules = _count_by_rules(lake, sides, job)
     counts = compare_link(lake, sides, link)
     if counts.later and not counts.rows:
         text = (
@@ -163,8 +167,32 @@ def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: Job
         values=counts.values,
         different_values=counts.different_values,
         not_judged=not_judged,
+        rules="" if job is None else job.describe_rules(),
+        by_rules=0 if by_rules is None else by_rules.different,
+        values_by_rules=0 if by_rules is None else by_rules.different_values,
         cells=counts.cells,
     )
+
+
+def _count_by_rules(lake: PipelineLake, sides: Sides, job: BatchJob | None) -> JobCounts | None:
+    """Count the rows that the rules of a job make different from the definition's; None: the job has no rules.
+
+    Both sides are computed from the same records, those of windows that lie before the position as a whole, so that
+    nothing but the rules makes them differ.
+    """
+    if job is None or not job.has_rules:
+        return None
+    whole = f"{WINDOW_START} IN (SELECT {WINDOW_START} FROM {_WHOLE})"
+    link = JobLink(
+        side="batch",
+        place="rows at the position",
+        columns={},
+        expected=SharedTable.EXPECTED,
+        is_judged=f"{whole} AND {WINDOW_START} IN {_select_windows(COMPUTED)}",
+        prefix="batch_rules",
+    )
+    sides.connection.execute(f"CREATE TEMP VIEW {link.raw} AS SELECT * FROM {_AT_POSITION}")
+    return compare_link(lake, sides, link)
 
 
 def _select_windows(*places: str) -> str:
@@ -194,7 +222,11 @@ def _place_windows(lake: PipelineLake, evidence: SealEvidence, sides: Sides, lin
     is_unknown = f"{WINDOW_START} NOT IN (SELECT {WINDOW_START} FROM {_WINDOWS})"
     unknown = f"SELECT DISTINCT {WINDOW_START}, '{BETWEEN}' FROM {SharedTable.EXPECTED} WHERE {is_unknown}"
     connection.execute(f"INSERT INTO {_WINDOWS} {unknown}")
+    connection.execute(f"CREATE TEMP TABLE {_WHOLE} AS SELECT {WINDOW_START} FROM {_WINDOWS} WHERE place = '{BEFORE}'")
     _bind_computed(lake, sides, computed_rows)
+    job = find_batch_job(lake.pipeline.batch)
+    if job is not None and job.has_rules:  # a window whose rows were not computed with them cannot be judged
+        connection.execute(f"UPDATE {_WINDOWS} SET place = '{ACROSS}' WHERE place = '{BEFORE}'")
 
 
 def _find_computed_rows(lake: PipelineLake, evidence: SealEvidence, position: Position) -> _ComputedRows | None:
@@ -203,8 +235,9 @@ def _find_computed_rows(lake: PipelineLake, evidence: SealEvidence, position: Po
     lower = position.topics.get(lake.pipeline.source.name)
     if found is None or position.level is not PositionLevel.EXACT:
         return None
-    note, _ = found
-    return found if (note.topic_id, note.ends) == (evidence.run.topic_id, lower) else None
+    note, job = found[0], find_batch_job(lake.pipeline.batch)
+    is_of_position = (note.topic_id, note.ends) == (evidence.run.topic_id, lower)
+    return found if is_of_position and job is not None and note.rules == job.describe_rules() else None
 
 
 def _bind_computed(lake: PipelineLake, sides: Sides, rows: _ComputedRows | None) -> None:

@@ -66,32 +66,33 @@ class JobLink:
     has_row_per_record: bool = False  # its rows are grouped as the definition groups records
     listed: str = "true"  # SQL over `window_start` and the key: the rows whose cells are listed
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
+    prefix: str | None = None  # of its relations; None: the side
     is_later: str | None = None  # column of `raw`: the row was written after the state that is compared
 
     @property
     def raw(self) -> str:
         """Relation of the table as the job has it, which the caller creates."""
-        return f"{self.side}_job_table"
+        return f"{self.prefix or self.side}_job_table"
 
     @property
     def rows(self) -> str:
         """Relation of the job's rows of judged windows, with the names of the definition."""
-        return f"{self.side}_job_rows"
+        return f"{self.prefix or self.side}_job_rows"
 
     @property
     def judged(self) -> str:
         """Relation of the expected rows of judged windows."""
-        return f"{self.side}_job_judged"
+        return f"{self.prefix or self.side}_job_judged"
 
     @property
     def later(self) -> str:
         """Relation of windows and keys that have a row which was written after the state that is compared."""
-        return f"{self.side}_job_later"
+        return f"{self.prefix or self.side}_job_later"
 
     @property
     def apart(self) -> str:
         """Relation of the rows in which both differ."""
-        return f"{self.side}_job_apart"
+        return f"{self.prefix or self.side}_job_apart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +188,7 @@ def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
     """Create the tables of the job's and of the expected rows of judged windows, with the names of the definition."""
     connection, window = sides.connection, lake.pipeline.window
     select_rows_sql = _select_records_sql if link.has_row_per_record else _select_windows_sql
-    named = f"{link.side}_job_named"
+    named = f"{link.prefix or link.side}_job_named"
     query = select_rows_sql(lake, link, _list_types(sides, link.raw))
     connection.execute(f"CREATE TEMP VIEW {named} AS {query}")
     _check_types(lake, link, _list_types(sides, named), _list_types(sides, link.expected))

@@ -87,6 +87,9 @@ class JobTable:
     missing: int = 0  # of `different`: rows that the table lacks
     is_attributed: bool = True  # no one else than the job can have made rows differ
     doubts: tuple[str, ...] = ()  # what else may have made rows differ, and cannot be excluded: sentences
+    rules: str = ""  # in what the job differs from the definition by its own rules, in words
+    by_rules: int = 0  # (window, key) rows that these rules make different from the definition's
+    values_by_rules: int = 0  # cells of measures in them
     position: str | None = None  # of a batch job: the offsets up to which it has read, in words
     foreign_versions: tuple[str, ...] = ()  # of the table, written by others than the job
     cells: tuple[JobCell, ...] = ()  # capped

@@ -127,6 +127,11 @@ def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
 
 def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResult) -> str:
     """Describe a verdict on comparable sides with its numbers."""
+    rules = [describe_rules(job) for job in counts.jobs if job.by_rules]
+    return " ".join([_describe_sides(verdict, counts, policy), *rules])
+
+
+def _describe_sides(verdict: Verdict, counts: VerdictInput, policy: PolicyResult) -> str:
     compared = f"{count_noun(counts.windows.compared, 'closed window')} ({count_noun(counts.rows.compared, 'row')})"
     if counts.different_jobs:
         return " ".join(map(describe_different_job, counts.different_jobs))
@@ -147,6 +152,12 @@ def describe_different_job(job: JobTable) -> str:
         f" {count_noun(job.values, 'cell')}: {count_noun(job.different, 'row')} of its table"
         f" {choose_form(job.different, 'differs', 'differ')}.{''.join(f' {doubt}' for doubt in job.doubts)}"
     )
+
+
+def describe_rules(job: JobTable) -> str:
+    """Describe how many rows the rules of a job make different from the definition's."""
+    rows = f"{count_noun(job.by_rules, 'row')} of the {job.side} job {choose_form(job.by_rules, 'differs', 'differ')}"
+    return f"By its own rules ({job.rules}), {rows} from the definition."
 
 
 def _name_different(job: JobTable) -> str:

@@ -27,6 +27,7 @@ def check_batch_job(pipeline: Pipeline) -> None:
     _check_table(job)
     for field, expected, actual, reason in _list_incomparable(pipeline):
         reject_field(field, expected, actual, reason)
+    _check_rules(pipeline, job)
     names = (WINDOW_START, *pipeline.key, *pipeline.measures)
     unknown_names = [name for name in job.columns if name not in names]
     if unknown_names:
@@ -48,6 +49,18 @@ def _check_table(job: BatchJob) -> None:
             _check_place(place, schemes)
         case Parquet(path=place):
             _check_place(place, ())
+
+
+def _check_rules(pipeline: Pipeline, job: BatchJob) -> None:
+    """Reject rules of the job that are not expressed soundly; those of the definition are checked as its own."""
+    if job.where is not None and (not isinstance(job.where, str) or not job.where.strip()):
+        reject_field("batch.where", "None or a condition", repr(job.where)[:80])
+    if not isinstance(job.once_by, tuple) or len(job.once_by) > 1:
+        hint = "records are told apart by one column and their event time"
+        reject_field("batch.once_by", '() or one column, such as ("event_id",)', repr(job.once_by)[:80], hint)
+    if job.once_by and pipeline.source.record_id is not None:
+        hint = "the definition counts each record once already, and so must the job"
+        reject_field("batch.once_by", "() with `source.record_id`", repr(job.once_by), hint)
 
 
 def _check_place(place: str, schemes: tuple[str, ...]) -> None:

@@ -20,6 +20,7 @@ from cutover.definition.checks.spark_stream import check_spark_stream
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import MEASURE_NAMES, Measure
+from cutover.definition.model.batch_job import find_batch_job, make_job_definition
 from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Join, SelfJoin
 from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql, make_right_side
 from cutover.definition.model.policy import Audit, HazardKind, Policy
@@ -161,9 +162,25 @@ def _check_fields(pipeline: Pipeline) -> None:
     _check_batch(pipeline)
     check_spark_stream(pipeline)
     check_batch_job(pipeline)
+    _check_job_definition(pipeline)
     check_contract(pipeline)
     check_schedule(pipeline.schedule)
     change.check_change_note(pipeline)
+
+
+def _check_job_definition(pipeline: Pipeline) -> None:
+    """Reject rules of a batch job with which the definition would be rejected.
+
+    Raises:
+        DefinitionError: Names the field of the definition that they change.
+    """
+    job = find_batch_job(pipeline.batch)
+    if job is not None and job.has_rules:
+        try:
+            check_definition(make_job_definition(pipeline, job))
+        except DefinitionError as error:
+            msg = f"batch ({job.describe_rules()}): expected a definition that is accepted with the job's rules: "
+            raise DefinitionError(msg + error.text) from None
 
 
 def _reject_unknown(field: str, name: str, known_names: Iterable[str]) -> NoReturn:

@@ -148,7 +148,8 @@ def job_fingerprints(pipeline: Pipeline) -> dict[str, str]:
         places = [repr(stream.table), stream.checkpoint, options, sorted(stream.columns.items())]
         jobs["streaming"] = _digest({"job": places})
     if batch is not None:
-        jobs["batch"] = _digest({"job": [repr(batch.table), sorted(batch.columns.items())]})
+        rules = {"rules": [batch.where, list(batch.once_by)]} if batch.has_rules else {}
+        jobs["batch"] = _digest({"job": [repr(batch.table), sorted(batch.columns.items())], **rules})
     return jobs
 
 

@@ -1,10 +1,10 @@
 """Batch job that Cutover did not write, described by the table that it writes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from cutover.definition.model.pipeline import SameDefinition
+from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.spark_stream import Delta
 
 
@@ -45,6 +45,10 @@ class BatchJob(SameDefinition):
     columns: Mapping[str, str] = field(default_factory=dict)
     """Name in the definition (`window_start`, a column of the key, a measure) -> the table's column, `a.b` in a struct.
     Others have the same name; without `window_start` the table's `window.start` counts."""
+    where: str | None = None
+    """Condition of the job in addition to that of the definition, whose other records the job leaves out."""
+    once_by: tuple[str, ...] = ()
+    """Column by which the job counts a record once that was sent several times, and the definition each time."""
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, Mapping):  # the checks reject anything else, and name the field
@@ -53,6 +57,24 @@ class BatchJob(SameDefinition):
     def __hash__(self) -> int:
         """Hash the table: mappings have no hash."""
         return hash(self.table)
+
+    @property
+    def has_rules(self) -> bool:
+        """Return whether the job differs from the definition in a way that the definition of the pipeline states."""
+        return self.where is not None or bool(self.once_by)
+
+    def describe_rules(self) -> str:
+        """Describe in what the job differs from the definition; empty: in nothing."""
+        parts = [f"where {self.where}"] if self.where is not None else []
+        return ", ".join([*parts, f"once by {', '.join(self.once_by)}"] if self.once_by else parts)
+
+
+def make_job_definition(pipeline: Pipeline, job: BatchJob) -> Pipeline:
+    """Make the definition of what a batch job computes: that of its pipeline, with the rules of the job."""
+    conditions = [condition for condition in (pipeline.where, job.where) if condition is not None]
+    where = " AND ".join(f"({condition})" for condition in conditions) if job.where else pipeline.where
+    source = replace(pipeline.source, record_id=job.once_by[0]) if job.once_by else pipeline.source
+    return replace(pipeline, where=where, source=source, batch=SameDefinition())
 
 
 def find_batch_job(batch: object) -> BatchJob | None:

@@ -107,6 +107,45 @@ def test_a_change_of_the_streaming_job_is_attributed_to_that_one(rig: Rig) -> No
     assert count_evidence(lake) == 0
 
 
+def test_a_job_with_rules_of_its_own_is_judged_by_them_and_they_explain_what_differs(rig: Rig) -> None:
+    table = rig.place / "nightly"
+    send(rig.settings, rig.topic, REPEATED)
+    rules = BatchJob(table=Delta(str(table)), where="id <> 7", once_by=("id",))
+    own = replace(
+        rig.pipeline("append"),
+        stream=None,
+        lateness=Lateness(out_of_orderness="10 minutes", max_ahead="36500 days"),
+        batch=rules,
+    )
+    lake = PipelineLake(rig.settings, own)
+    assert run_driver(lake, until="drain") == 0
+    logs = [[event for event in [*EVENTS, *REPEATED] if event.partition == partition] for partition in (0, 1)]
+
+    def write(ends: tuple[int, int], *, keeps: int = 7) -> None:
+        read = [event for log, end in zip(logs, ends, strict=True) for event in log[:end] if event.id != keeps]
+        note = CommitProperties(custom_metadata={"userMetadata": encode_cut(rig.topic, dict(enumerate(ends)))})
+        write_deltalake(table, count_in_python(read, once=True), mode="overwrite", commit_properties=note)
+
+    for ends in ((10, 12), (22, 25), (len(logs[0]), len(logs[1])), (30, 12)):  # the second one keeps earlier rows
+        write(ends)
+        finding = reconcile_again(lake)
+        assert list_levels(finding) == [("batch", "reproduced", 0)], ends
+        assert finding.jobs[0].rules == "where id <> 7, once by id"
+    write((len(logs[0]), len(logs[1])))
+    finding = reconcile_again(lake)
+    assert finding.jobs[0].by_rules == len({(e.micros // 3_600_000_000, e.key) for e in (*REPEATED, EVENTS[7])})
+    assert "By its own rules (where id <> 7, once by id), 3 rows of the batch job differ" in finding.sentence
+    assert finding.verdict in {Verdict.EXPLAINED, Verdict.CONSISTENT}
+    assert count_evidence(lake) > 0
+
+    write((len(logs[0]), len(logs[1])), keeps=8)
+    assert reconcile_again(lake).verdict is Verdict.DIVERGED
+    without = PipelineLake(rig.settings, replace(own, batch=BatchJob(table=Delta(str(table)))))
+    assert count_evidence(without) == 0
+    write((len(logs[0]), len(logs[1])))
+    assert reconcile_again(without).verdict is Verdict.DIVERGED
+
+
 def test_a_table_in_postgres_is_read_with_its_position(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     job = BatchJob(
         table=Postgres(table="public.hourly", server="HOURLY_DB"), columns={"window_start": "hour", "ids": "total"}

@@ -65,6 +65,13 @@ def test_a_table_of_each_kind_is_accepted_and_recorded(table: Any) -> None:
         ("batch.table", {"batch": BatchJob(table="/data/hourly")}),  # type: ignore[arg-type]
         ("batch.table.table", {"batch": BatchJob(table=Postgres(table="a b", server="DB"))}),
         ("batch.columns", {"batch": replace(JOB, columns={"amount": "total"})}),
+        ("batch.where", {"batch": replace(JOB, where=" ")}),
+        ("batch (where nothing)", {"batch": replace(JOB, where="nothing")}),
+        ("batch (where shop", {"batch": replace(JOB, where="shop = 'a' -- and no more")}),
+        ("batch.once_by", {"batch": replace(JOB, once_by="id")}),  # type: ignore[arg-type]
+        ("batch.once_by", {"batch": replace(JOB, once_by=("id", "shop"))}),
+        ("source.record_id", {"batch": replace(JOB, once_by=("shop",))}),  # may be null
+        ("batch.once_by", {"batch": replace(JOB, once_by=("id",)), "source": replace(PIPELINE.source, record_id="id")}),
         ("window", {"window": Daily("UTC")}),
         ("measures.shops", {"measures": {"shops": ApproxDistinct("shop")}}),
         ("join", {"join": SelfJoin(on=("id",), left="id > 0", right="id < 0"), "key": (), "measures": {"n": Count()}}),
@@ -105,6 +112,11 @@ def test_another_table_leaves_our_results_and_is_other_evidence() -> None:
     assert job_fingerprints(own) == {}
     assert job_fingerprints(PIPELINE).keys() == {"batch"}
     assert job_fingerprints(moved) != job_fingerprints(PIPELINE)
+    with_rules = replace(PIPELINE, batch=replace(JOB, where="shop <> 'x'", once_by=("id",)))
+    check_definition(with_rules)
+    assert result_fingerprint(with_rules) == result_fingerprint(PIPELINE)
+    assert job_fingerprints(with_rules) != job_fingerprints(PIPELINE)
+    assert decode_definition(encode_definition(with_rules)) == with_rules
     assert job_fingerprints(replace(PIPELINE, stream=STREAM)).keys() == {"streaming", "batch"}
 
 
