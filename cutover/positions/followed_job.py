@@ -11,6 +11,7 @@ from dataclasses import replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from cutover.clock import Clock
+from cutover.definition.checks.spark_stream import UNFOLLOWED_JOIN
 from cutover.definition.model.spark_stream import SparkStream
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.journal import Journal, SequenceConflictError
@@ -20,6 +21,9 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.spark_checkpoint import (
     DEDUPLICATIONS,
+    GROUPING,
+    JOIN,
+    SESSIONS,
     Batch,
     LateRule,
     Operator,
@@ -77,7 +81,7 @@ def archive_batches(lake: PipelineLake, clock: Clock, archived: Sequence[Followe
     table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
     # After the table, so that it knows every batch that the table contains.
     checkpoint = _RETRYING(read_checkpoint, stream.checkpoint)
-    _check_rules(lake, checkpoint)
+    check_rules(lake, checkpoint)
     _check_same_query(stream, checkpoint, archived)
     committed = [batch for batch in checkpoint.batches if batch.is_committed]
     new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
@@ -103,34 +107,68 @@ def read_offsets(text: str) -> dict[int, int]:
     return {int(partition): offset for partition, offset in json.loads(text).items()}
 
 
-def _check_rules(lake: PipelineLake, checkpoint: SparkCheckpoint) -> None:
+def check_rules(lake: PipelineLake, checkpoint: SparkCheckpoint) -> None:
+    """Check that a job reads the topic of a definition, and has the operators that it names, by rules that are known.
+
+    Raises:
+        DefinitionError: It does not; says why.
+    """
     topic = lake.pipeline.source.name
     topics = {name for batch in checkpoint.batches for name in batch.ends}
     if topics != {topic}:
         msg = f"Pipeline `{lake.name}`: expected a job that reads `{topic}` alone, its checkpoint has offsets of "
         raise DefinitionError(msg + f"{', '.join(f'`{name}`' for name in sorted(topics))}.")
-    if _has_shape(lake, checkpoint.operators):
+    mismatch = _find_mismatch(lake, checkpoint.operators)
+    if mismatch is None:
         return
     operators = ", ".join(
         f"{operator.name} by {', '.join(operator.columns)} ({operator.late_rule})" for operator in checkpoint.operators
     )
     shape = _describe_shape(lake)
     msg = f"Pipeline `{lake.name}`: expected a job {shape}, its checkpoint has {operators or 'no state'}."
-    hint = "`row_per_record=True` is for jobs without a grouping, `source.record_id` for those with `dropDuplicates`"
-    raise DefinitionError(msg + "\nHint: " + hint + "; which records other operators drop is not recorded.")
+    raise DefinitionError(msg + f"\nHint: {mismatch}.")
 
 
-def _has_shape(lake: PipelineLake, operators: Sequence[Operator]) -> bool:
-    """Return whether a job has the operators that the definition names, with rules that can be repeated."""
-    groupings = [operator.late_rule for operator in operators if operator.name not in DEDUPLICATIONS]
+def _find_mismatch(lake: PipelineLake, operators: Sequence[Operator]) -> str | None:
+    """Find why a job's operators are not those of the definition, or cannot be repeated; None: they can."""
+    groupings = [operator for operator in operators if operator.name not in DEDUPLICATIONS]
     deduplications = [operator for operator in operators if operator.name in DEDUPLICATIONS]
+    names, rules = ({operator.name for operator in groupings}, [operator.late_rule for operator in groupings])
     has_ids, is_ungrouped = lake.pipeline.source.record_id is not None, get_stream(lake).row_per_record
-    has_grouping = not groupings if is_ungrouped else groupings in ([LateRule.WINDOW], [LateRule.NEVER])
+    grouping = SESSIONS if lake.pipeline.window.merges else GROUPING
+    reasons = {
+        f"a join cannot be followed: {UNFOLLOWED_JOIN}": JOIN in names,
+        "only one grouping by windows can be followed: which records other operators drop is not recorded": (
+            bool(names - {GROUPING, SESSIONS}) or len(groupings) > 1
+        ),
+        "`row_per_record=True` is for jobs without a grouping": is_ungrouped and bool(groupings),
+        "a job without a grouping has `row_per_record=True`": not is_ungrouped and not groupings,
+        "`Sessions(...)` is for jobs with `session_window`, and other windows for jobs with `window`": (
+            bool(names - {grouping})
+        ),
+        "the job groups by something else than windows of the event time, or by those of another watermark": (
+            not set(rules) <= {LateRule.WINDOW, LateRule.NEVER}
+        ),
+    }
+    mismatch = next((reason for reason, is_one in reasons.items() if is_one), None)
+    if mismatch is not None:
+        return mismatch
+    return _find_mismatched_ids(deduplications, rules, has_ids=has_ids, is_ungrouped=is_ungrouped)
+
+
+def _find_mismatched_ids(
+    deduplications: Sequence[Operator], rules: Sequence[LateRule], *, has_ids: bool, is_ungrouped: bool
+) -> str | None:
+    """Find why a job's deduplication is not that of the definition; None: it is."""
     if not deduplications:  # a function of foreachBatch may merge by an id without any state
-        return has_grouping and (is_ungrouped or not has_ids)
-    if LateRule.NEVER in groupings and any(operator.late_rule is LateRule.ROW for operator in deduplications):
-        return False  # two watermarks, or a grouping that has lost the event time
-    return has_grouping and has_ids and [_is_by_id(operator) for operator in deduplications] == [True]
+        return None if is_ungrouped or not has_ids else "`source.record_id` is for jobs with `dropDuplicates`"
+    if not has_ids:
+        return "a job with `dropDuplicates` has `source.record_id`"
+    if [_is_by_id(operator) for operator in deduplications] != [True]:
+        return "a deduplication is by an id, and by the event time if it has a watermark"
+    if LateRule.NEVER in rules and any(operator.late_rule is LateRule.ROW for operator in deduplications):
+        return "a grouping without the event time has lost the watermark of the deduplication before it"
+    return None
 
 
 def _is_by_id(operator: Operator) -> bool:
@@ -142,12 +180,15 @@ def _is_by_id(operator: Operator) -> bool:
 
 def _describe_shape(lake: PipelineLake) -> str:
     has_ids = lake.pipeline.source.record_id is not None
-    grouping = "without a grouping" if get_stream(lake).row_per_record else "with one grouping"
+    grouping = "with one grouping by sessions" if lake.pipeline.window.merges else "with one grouping"
+    grouping = "without a grouping" if get_stream(lake).row_per_record else grouping
     return f"{grouping} that deduplicates by id and event time before it" if has_ids else grouping
 
 
 def drops_late_records(lake: PipelineLake, checkpoint: SparkCheckpoint) -> bool:
-    """Return whether the job drops late records: those of closed windows, except in complete mode, or old duplicates.
+    """Return whether the job drops late records: those of closed windows, or old duplicates.
+
+    A grouping in complete mode drops none, but one by sessions does.
 
     Raises:
         LakeError: It has not committed a batch yet, so that its operators are unknown.
@@ -157,7 +198,8 @@ def drops_late_records(lake: PipelineLake, checkpoint: SparkCheckpoint) -> bool:
         msg = f"Checkpoint `{stream.checkpoint}`: expected a committed batch, the query has not finished its first one."
         raise LakeError(msg)
     rules = [operator.late_rule for operator in checkpoint.operators]
-    return LateRule.ROW in rules or (LateRule.WINDOW in rules and stream.output_mode != "complete")
+    has_closing_windows = stream.output_mode != "complete" or lake.pipeline.window.merges
+    return LateRule.ROW in rules or (LateRule.WINDOW in rules and has_closing_windows)
 
 
 def _check_same_query(stream: SparkStream, checkpoint: SparkCheckpoint, archived: Sequence[FollowedBatch]) -> None:

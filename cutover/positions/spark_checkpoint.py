@@ -21,6 +21,8 @@ MAX_BYTES = 64 * 1024 * 1024
 """Maximum size of a file of a checkpoint."""
 
 GROUPING = "stateStoreSave"
+SESSIONS = "sessionWindowStateStoreSaveExec"
+JOIN = "symmetricHashJoin"
 DEDUPLICATIONS = ("dedupe", "dedupeWithinWatermark")
 """Names of operators, as Spark calls them."""
 
@@ -35,7 +37,7 @@ _PARTS = 2  # of a file of state schemas: key and value
 class LateRule(StrEnum):
     """Which records an operator drops by the watermark that judges a batch."""
 
-    WINDOW = "window"  # those of windows that end at or before the watermark; none in complete mode
+    WINDOW = "window"  # those of windows that end at or before the watermark; none in complete mode, except sessions
     ROW = "row"  # those whose own event time is at or before the watermark
     NEVER = "never"  # none: the operator has no watermark, and its state grows
     UNKNOWN = "unknown"
@@ -268,14 +270,16 @@ def _list_operators(folder: _Folder, *, has_watermark: bool) -> Iterator[Operato
         own = _list_fields(folder.read(f"{place}/0/_metadata/schema"))
         of_stores = [_list_fields(folder.read(f"{place}/0/{store}/_metadata/schema")) or [] for store in stores]
         fields = [field for _, field in [*(own or []), *(field for store in of_stores for field in store)]]
-        timed_fields = [field for field in fields if _get_delay(field) is not None]
+        timed_fields = _list_timed(fields)
         delays = [delay for field in timed_fields if (delay := _get_delay(field)) is not None]
         yield Operator(
             id=number,
             name=name,
             columns=tuple(dict.fromkeys(str(field.get("name")) for is_key, field in own or [] if is_key)),
             watermark_delay=min(delays) * 1_000 if delays else None,
-            late_rule=LateRule.UNKNOWN
+            late_rule=_find_join_rule(stores, of_stores)
+            if name == JOIN
+            else LateRule.UNKNOWN
             if own is None
             else _find_late_rule(name, timed_fields, has_watermark=has_watermark),
             fields=tuple(_make_state_field(field, is_key=is_key) for is_key, field in own or []),
@@ -293,7 +297,7 @@ def _relate_operators(operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
     is_deduplicated = [
         operator.name in DEDUPLICATIONS and operator.late_rule in {LateRule.ROW, LateRule.NEVER} for operator in earlier
     ]
-    if last.name == GROUPING and is_deduplicated == [True]:
+    if last.name in {GROUPING, SESSIONS} and is_deduplicated == [True]:
         return operators
     return tuple(replace(operator, late_rule=LateRule.UNKNOWN) for operator in operators)
 
@@ -344,11 +348,32 @@ def _get_delay(field: Mapping[str, Any]) -> int | None:
     return delay if type(delay) is int else None
 
 
+def _list_timed(fields: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [field for field in fields if _get_delay(field) is not None]
+
+
+def _find_join_rule(stores: Sequence[str], schemas: Sequence[Sequence[tuple[bool, dict[str, Any]]]]) -> LateRule:
+    """Find the late rule of a join: with an event time on both sides, each row is judged by its own one."""
+    by_side = [
+        _list_timed(
+            [
+                field
+                for store, schema in zip(stores, schemas, strict=True)
+                if store.startswith(side)
+                for _, field in schema
+            ]
+        )
+        for side in ("left", "right")
+    ]
+    is_by_row = all(fields and not any(isinstance(field.get("type"), dict) for field in fields) for fields in by_side)
+    return LateRule.ROW if is_by_row else LateRule.UNKNOWN
+
+
 def _find_late_rule(name: str, timed_fields: Sequence[Mapping[str, Any]], *, has_watermark: bool) -> LateRule:
     """Find the late rule of an operator by its name and the columns in its state that have a watermark."""
     if name == "dedupeWithinWatermark":
         return LateRule.ROW
-    if name not in {GROUPING, "sessionWindowStateStoreSaveExec", "dedupe"}:
+    if name not in {GROUPING, SESSIONS, "dedupe"}:
         return LateRule.UNKNOWN
     if not timed_fields:  # without the event time in its key, a deduplication with a watermark drops late rows too
         return LateRule.UNKNOWN if name == "dedupe" and has_watermark else LateRule.NEVER

@@ -72,9 +72,10 @@ def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
 def compute_late_margin(pipeline: Pipeline) -> int:
     """Return how far past the end of a row's window the watermark is when the row becomes late, in microseconds.
 
-    For sessions this is the window of the single row, before it is merged.
+    For sessions this is the window of the single row, before it is merged. A followed job drops it as soon as the
+    watermark has reached that end: for Spark the end of a session does not belong to it, although a row there joins it.
     """
-    return pipeline.lateness.allowed_micros + pipeline.window.late_after
+    return pipeline.lateness.allowed_micros + (pipeline.window.late_after if pipeline.stream is None else 0)
 
 
 def advance_watermark(state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:

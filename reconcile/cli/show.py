@@ -137,6 +137,8 @@ def describe_job(job: JobTable) -> str:
         level += f", with its own rules ({job.rules}), which make {count_noun(job.by_rules, 'row')} differ"
     if job.not_judged:
         level += f", {count_noun(job.not_judged, 'row')} not judged"
+    if job.divided:
+        level += f", {count_noun(job.divided, 'session')} in several rows, which are merged"
     if not job.different:
         return f"{level}: all {count_noun(job.rows, 'row')} are what the definition says"
     foreign = f"; others wrote version {', '.join(job.foreign_versions)}" if job.foreign_versions else ""

@@ -7,15 +7,17 @@ with a row per record, the rows are grouped by window and key first, with the de
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
+from cutover.definition.checks.spark_stream import has_parts_of_sessions
 from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.measures.kinds import Count, Max, Min, Sum
 from cutover.definition.measures.ordered import First, Last
-from cutover.definition.model.spark_stream import WINDOW_START
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.engine import queries
@@ -28,6 +30,7 @@ from cutover.positions import followed_job
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import is_alike, is_float_column, is_time
 from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Value
+from cutover.reconcile.comparison.session_rows import PARTS, merge_parts_sql, select_judged_sessions_sql
 from cutover.reconcile.comparison.shared_tables import stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
@@ -64,6 +67,7 @@ class JobLink:
     expected: str  # relation of the rows that the definition says
     latest_by: str | None = None  # of rows with one window and key, that with the largest value of this column counts
     has_row_per_record: bool = False  # its rows are grouped as the definition groups records
+    has_parts: bool = False  # a session may have several rows
     listed: str = "true"  # SQL over `window_start` and the key: the rows whose cells are listed
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
     prefix: str | None = None  # of its relations; None: the side
@@ -94,6 +98,10 @@ class JobLink:
         """Relation of the rows in which both differ."""
         return f"{self.prefix or self.side}_job_apart"
 
+    def list_values(self, pipeline: Pipeline) -> tuple[str, ...]:
+        """List the columns that are compared; rows decide where a session ends."""
+        return (*((WINDOW_END,) if pipeline.window.merges else ()), *pipeline.measures)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCounts:
@@ -105,6 +113,7 @@ class JobCounts:
     later: int  # (window, key) rows that are not among those compared, since they were written later
     values: int
     different_values: int
+    divided: int  # sessions with several rows in the job's table
     cells: tuple[JobCell, ...]
 
 
@@ -126,9 +135,11 @@ def compare_streaming_job(
         expected=stage(0),
         latest_by=stream.latest_by,
         has_row_per_record=stream.row_per_record,
+        has_parts=has_parts_of_sessions(lake.pipeline, stream),
         listed=listed,
     )
-    batch = _find_batch(lake, evidence, link)
+    archived = followed_job.read_archive(lake)
+    batch = _find_batch(archived, evidence, link)
     try:
         delta.bind(sides.connection, link.raw, delta.open_table(stream.table.path, batch.table_version))
         counts = compare_link(lake, sides, link)
@@ -145,7 +156,8 @@ def compare_streaming_job(
         missing=counts.missing,
         values=counts.values,
         different_values=counts.different_values,
-        foreign_versions=_list_foreign(lake, batch.number),
+        divided=counts.divided,
+        foreign_versions=_list_foreign(archived, batch.number),
         cells=counts.cells,
     )
 
@@ -154,7 +166,7 @@ def choose_level(counts: JobCounts, *, not_judged: int = 0) -> JobLevel:
     """Choose what is proven of a table: all rows are reproduced, the cut is exact, or only some rows are judged."""
     if not_judged:
         return "bounded"
-    return "sealed by offsets" if counts.different else "reproduced"
+    return "sealed by offsets" if counts.different or counts.divided else "reproduced"
 
 
 def compare_link(lake: PipelineLake, sides: Sides, link: JobLink) -> JobCounts:
@@ -174,9 +186,9 @@ def compare_link(lake: PipelineLake, sides: Sides, link: JobLink) -> JobCounts:
     return _count(lake, link, sides)
 
 
-def _find_batch(lake: PipelineLake, evidence: SealEvidence, link: JobLink) -> FollowedBatch:
+def _find_batch(archived: Sequence[FollowedBatch], evidence: SealEvidence, link: JobLink) -> FollowedBatch:
     number = evidence.records[-1].job_batch if evidence.records else None
-    batch = next((row for row in followed_job.read_archive(lake) if row.number == number), None)
+    batch = next((row for row in archived if row.number == number), None)
     if batch is None:
         raise reject_job_table(link, f"expected the archived batch {number} of the cut, found none")
     if batch.table_version is None:
@@ -192,13 +204,16 @@ def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
     query = select_rows_sql(lake, link, _list_types(sides, link.raw))
     connection.execute(f"CREATE TEMP VIEW {named} AS {query}")
     _check_types(lake, link, _list_types(sides, named), _list_types(sides, link.expected))
-    size = window.size if isinstance(window, SlidingWindows) else 0
     start = f"CAST({WINDOW_START} AS TIMESTAMPTZ)"
-    rows = (
-        f"SELECT * REPLACE ({start} AS {WINDOW_START}), make_timestamptz(epoch_us({start}) + {size}) AS window_end"
-        f" FROM {named}"
-    )
     condition = f"({sides.is_compared}) AND ({link.is_judged})"
+    if isinstance(window, SlidingWindows):
+        end = f"make_timestamptz(epoch_us({start}) + {window.size}) AS {WINDOW_END}"
+        rows = f"SELECT * REPLACE ({start} AS {WINDOW_START}), {end} FROM {named}"
+    else:
+        end = f"CAST({WINDOW_END} AS TIMESTAMPTZ) AS {WINDOW_END}"
+        rows = f"SELECT * REPLACE ({start} AS {WINDOW_START}, {end}) FROM {named}"
+        merged = merge_parts_sql(lake.pipeline, rows) if link.has_parts else f"SELECT *, 1 AS {PARTS} FROM ({rows})"
+        rows, condition = select_judged_sessions_sql(lake.pipeline, merged, sides.is_compared), "true"
     keys = ", ".join(map(identifier, (WINDOW_START, *lake.pipeline.key)))
     is_later = "false" if link.is_later is None else identifier(link.is_later)
     later = f"SELECT DISTINCT {keys} FROM ({rows}) WHERE {condition} AND {is_later}"
@@ -220,10 +235,14 @@ def _is_among_later(lake: PipelineLake, link: JobLink, rows: str) -> str:
 def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
     """Return the query of a table with a row per window and key."""
     names = dict(link.columns)
-    if WINDOW_START not in names and WINDOW_START not in types and "window" in types:
-        names[WINDOW_START] = "window.start"
+    bounds = {WINDOW_START: "start", WINDOW_END: "end"} if lake.pipeline.window.merges else {WINDOW_START: "start"}
+    struct = "session_window" if lake.pipeline.window.merges else "window"
+    for name, field in bounds.items():
+        if name not in names and name not in types and struct in types:
+            names[name] = f"{struct}.{field}"
     keys = (WINDOW_START, *lake.pipeline.key)
-    columns = {name: _find_column(link, names.get(name, name), types) for name in (*keys, *lake.pipeline.measures)}
+    compared = (*keys, *link.list_values(lake.pipeline))
+    columns = {name: _find_column(link, names.get(name, name), types) for name in compared}
     selected = [f"{column} AS {identifier(name)}" for name, column in columns.items()]
     selected += [] if link.is_later is None else [identifier(link.is_later)]
     query = f"SELECT {', '.join(selected)} FROM {link.raw}"
@@ -285,14 +304,14 @@ def _create_apart(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
     keys = (WINDOW_START, *lake.pipeline.key)
     same_key = " AND ".join(f"e.{identifier(name)} IS NOT DISTINCT FROM j.{identifier(name)}" for name in keys)
     selected = [f"coalesce(e.{identifier(name)}, j.{identifier(name)}) AS {identifier(name)}" for name in keys]
-    conditions = []
-    for name in lake.pipeline.measures:
+    conditions, compared = [], link.list_values(lake.pipeline)
+    for name in compared:
         column = identifier(name)
         condition = _differs_sql(sides, link, name)
         conditions.append(condition)
         selected += [f"e.{column} AS {identifier(f'e_{name}')}", f"j.{column} AS {identifier(f'j_{name}')}"]
         selected.append(f"({condition}) AS {identifier(f'd_{name}')}")
-    partition, values = (", ".join(map(identifier, names)) for names in (keys, lake.pipeline.measures))
+    partition, values = (", ".join(map(identifier, names)) for names in (keys, compared))
     copies = f"row_number() OVER (PARTITION BY {partition} ORDER BY {values}) AS __copy"
     sides.connection.execute(f"""
         CREATE TEMP TABLE {link.apart} AS
@@ -332,12 +351,13 @@ def _list_types(sides: Sides, table: str) -> dict[str, str]:
 
 def _count(lake: PipelineLake, link: JobLink, sides: Sides) -> JobCounts:
     """Count rows and values; a row that is missing or extra differs in all of its values."""
-    connection, measures = sides.connection, lake.pipeline.measures
+    connection, measures = sides.connection, link.list_values(lake.pipeline)
     expected_rows = fetch_number(connection, f"SELECT count(*) FROM {link.judged}")
     differing = " + ".join(f"{identifier(f'd_{name}')}::INTEGER" for name in measures)
     values = f"CASE WHEN is_extra OR is_missing THEN {len(measures)} ELSE {differing} END"
     query = f"SELECT count(*), count(*) FILTER (is_extra), count(*) FILTER (is_missing), coalesce(sum({values}), 0)"
     different, extra, missing, different_values = map(int, fetch_row(connection, f"{query} FROM {link.apart}"))
+    parts = f"SELECT count(*) FROM {link.rows} WHERE {PARTS} > 1"
     return JobCounts(
         rows=expected_rows + extra,
         different=different,
@@ -345,12 +365,12 @@ def _count(lake: PipelineLake, link: JobLink, sides: Sides) -> JobCounts:
         later=fetch_number(connection, f"SELECT count(*) FROM {link.later}"),
         values=(expected_rows + extra) * len(measures),
         different_values=different_values,
+        divided=fetch_number(connection, parts) if link.has_parts else 0,
         cells=tuple(_list_cells(lake, link, sides)),
     )
 
 
-def _list_foreign(lake: PipelineLake, number: int) -> tuple[str, ...]:
-    archived = followed_job.read_archive(lake)
+def _list_foreign(archived: Sequence[FollowedBatch], number: int) -> tuple[str, ...]:
     return tuple(row.foreign_versions for row in archived if row.number <= number and row.foreign_versions)
 
 
@@ -361,7 +381,7 @@ def _list_cells(lake: PipelineLake, link: JobLink, sides: Sides) -> Iterator[Job
     query = f"SELECT * FROM {link.apart} WHERE {link.listed} ORDER BY {order}, is_extra LIMIT {CELLS_AT_MOST}"
     for row in query_table(sides.connection, query).to_pylist():
         is_changed = not (row["is_extra"] or row["is_missing"])
-        for name in pipeline.measures:
+        for name in link.list_values(pipeline):
             if not is_changed or row[f"d_{name}"]:
                 yield JobCell(
                     window_start=str(scalar(row[WINDOW_START])),

@@ -82,6 +82,7 @@ class JobTable:
     different: int  # of these
     values: int  # cells of measures compared
     different_values: int  # of these
+    divided: int = 0  # sessions with several rows in the table, which were compared as the one that they are parts of
     not_judged: int = 0  # (window, key) rows that are not among those compared: the position does not decide them
     written_later: int = 0  # of these: rows that the table shows to be written after the position
     missing: int = 0  # of `different`: rows that the table lacks

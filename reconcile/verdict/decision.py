@@ -1,5 +1,6 @@
 """Verdict on two sides: a pure function of counts, causes and policy, with the sentence that states it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -136,12 +137,14 @@ def _describe_sides(verdict: Verdict, counts: VerdictInput, policy: PolicyResult
     if counts.different_jobs:
         return " ".join(map(describe_different_job, counts.different_jobs))
     if verdict is Verdict.CONSISTENT:
-        return f"Streaming and batch agree in {choose_form(counts.windows.compared, 'the', 'all')} {compared}."
+        agreement = f"Streaming and batch agree in {choose_form(counts.windows.compared, 'the', 'all')} {compared}."
+        return " ".join([agreement, *_describe_divided(counts)])
     different = _differences(counts)
     if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED}:
         cause_text = _explain_all(counts) if verdict is Verdict.EXPLAINED else _format_accepted(counts)
         policy_text = "within the policy" if policy.within else "beyond the policy"
-        return f"Streaming and batch differ in {different} of {compared}; {cause_text}: {policy_text}."
+        explained = f"Streaming and batch differ in {different} of {compared}; {cause_text}: {policy_text}."
+        return " ".join([explained, *_describe_divided(counts)])
     return f"Streaming and batch differ in {different} of {compared}; {_format_unexplained(counts)}."
 
 
@@ -163,6 +166,12 @@ def describe_rules(job: JobTable) -> str:
 def _name_different(job: JobTable) -> str:
     """Name the job, or its table alone if someone else may have made it differ."""
     return f"The {job.side} job does not do" if job.is_attributed else f"The table of the {job.side} job is not"
+
+
+def _describe_divided(counts: VerdictInput) -> Iterator[str]:
+    for job in counts.jobs:
+        if job.divided:
+            yield f"The table of the {job.side} job has {count_noun(job.divided, 'session')} in several rows."
 
 
 def describe_broken_seal(seal: Seal) -> str:

@@ -1,6 +1,6 @@
 """A drawn log and a drawn job: the job's table is what the definition says, and every dropped record is named.
 
-A job has windows or a row per record, and counts records that were sent again once or each time.
+A job has windows, sessions or a row per record, and counts records that were sent again once or each time.
 """
 
 import uuid
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from cutover.batch.recompute import recompute_windows
-from cutover.definition import Count, Delta, Fixed, Max, Min, Pipeline, Sliding, SparkStream, Sum, Topic
+from cutover.definition import Count, Delta, Fixed, Max, Min, Pipeline, Sessions, Sliding, SparkStream, Sum, Topic
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.pipeline_lake import PipelineLake
@@ -23,7 +23,16 @@ from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import Event, fast, make_topic, send
-from tests.support.jobs import Write, append_to, count_windows, deduplicate, merge_into, read_topic, run_job
+from tests.support.jobs import (
+    Write,
+    append_to,
+    count_sessions,
+    count_windows,
+    deduplicate,
+    merge_into,
+    read_topic,
+    run_job,
+)
 from tests.support.suite.depth import depth
 
 RAW = (b"", b"{", b"null", b"[]", b'{"id": "7", "k": 3, "at": "x"}', b'{"id": 1.5, "k": "a"}')
@@ -66,6 +75,7 @@ class Job:
     delay: str
     slide: str | None
     is_ungrouped: bool
+    gap: str | None  # of sessions
     once: Literal["id", "id and time", "id forever"] | None  # what it deduplicates by; the last without a watermark
 
     def transform(self, records: DataFrame) -> DataFrame:
@@ -76,13 +86,17 @@ class Job:
             unique = deduplicate(readable, delay, within=self.once == "id")
         if self.is_ungrouped:
             return unique.where("id % 5 <> 0")
+        if self.gap is not None:
+            return count_sessions(unique, self.delay, gap=self.gap)
         return count_windows(unique, delay if self.once is None else None, slide=self.slide)
 
     @property
     def is_possible(self) -> bool:
         """Return whether Spark has this mode for the query."""
         if self.is_ungrouped:
-            return self.mode != "complete"
+            return self.mode != "complete" and self.gap is None
+        if self.gap is not None:
+            return self.mode != "update" and self.once is None
         return self.mode != "append" or self.once != "id forever"
 
     @property
@@ -99,6 +113,7 @@ JOBS = st.builds(
     delay=st.sampled_from(["0 seconds", "90 seconds", "10 minutes", "3 hours"]),
     slide=st.sampled_from([None, "20 minutes", "1 hour"]),
     is_ungrouped=st.booleans(),
+    gap=st.sampled_from([None, None, None, "1 millisecond", "10 minutes", "5 hours"]),
     once=st.sampled_from([None, "id", "id and time", "id forever"]),
 ).filter(lambda job: job.is_possible)
 
@@ -122,6 +137,8 @@ def make_pipeline(job: Job, topic: str, place: Path) -> Pipeline:
         measures={"n": Count(), "ids": Sum("id"), "newest": Max("id")},
         stream=stream,
     )
+    if job.gap is not None:
+        return replace(grouped, window=Sessions(gap=job.gap))
     if not job.is_ungrouped:
         return grouped
     measures: dict[str, Measure] = {"copies": Count(), "shop": Max("k"), "oldest": Min("id"), "newest": Max("id")}

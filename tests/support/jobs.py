@@ -38,6 +38,13 @@ def count_windows(
     return grouped.agg(F.count("*").alias("n"), F.sum("id").alias("ids"), F.max("id").alias("newest"))
 
 
+def count_sessions(records: DataFrame, delay: str | None = "10 minutes", *, gap: str = "10 minutes") -> DataFrame:
+    """Return the grouping of a team: records and ids of each session of a key, with a watermark; None: it has one."""
+    timed = records if delay is None else records.withWatermark("at", delay)
+    grouped = timed.groupBy(F.session_window("at", gap), "k")
+    return grouped.agg(F.count("*").alias("n"), F.sum("id").alias("ids"), F.max("id").alias("newest"))
+
+
 def clean_records(records: DataFrame) -> DataFrame:
     """Return the row of each record as a team cleans and enriches it: filtered, with columns of every kind."""
     return records.where("id IS NOT NULL AND at IS NOT NULL AND id <> 7").selectExpr(
@@ -79,6 +86,7 @@ def append_to(table: str, *, numbered: bool = False) -> Write:
 
 
 WINDOW_AND_KEY = "t.window = s.window AND t.k <=> s.k"
+SESSION_AND_KEY = "t.session_window.start = s.session_window.start AND t.k <=> s.k"
 
 
 def merge_into(table: str, *, marks: bool = False, on: str = WINDOW_AND_KEY) -> Write:

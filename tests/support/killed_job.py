@@ -1,6 +1,6 @@
 """A job as a team writes it, in a process that is killed after a batch has written its table and before it commits.
 
-python -m tests.support.killed_job BOOTSTRAP TOPIC FOLDER BATCH [records]
+python -m tests.support.killed_job BOOTSTRAP TOPIC FOLDER BATCH [records | sessions]
 """
 
 import os
@@ -12,7 +12,16 @@ from pyspark.sql import DataFrame
 
 from cutover.engine import spark
 from cutover.settings import Settings
-from tests.support.jobs import append_to, clean_records, count_windows, merge_into, read_topic, run_job
+from tests.support.jobs import (
+    SESSION_AND_KEY,
+    append_to,
+    clean_records,
+    count_sessions,
+    count_windows,
+    merge_into,
+    read_topic,
+    run_job,
+)
 
 
 def main(bootstrap: str, topic: str, folder: str, last_batch: str, shape: str = "windows") -> None:
@@ -20,15 +29,18 @@ def main(bootstrap: str, topic: str, folder: str, last_batch: str, shape: str = 
     settings, place = Settings(home=Path(folder) / "home", kafka={"bootstrap_servers": bootstrap}), Path(folder)
     session = spark.session(settings, app="killed-job")
     table, records = f"{place}/table", read_topic(session, settings, topic, rows=20)
-    write = merge_into(table) if shape == "windows" else append_to(table)
+    write, transform, mode = {
+        "records": (append_to(table), clean_records, "update"),
+        "sessions": (merge_into(table, on=SESSION_AND_KEY), count_sessions, "append"),
+        "windows": (merge_into(table), count_windows, "update"),
+    }[shape]
 
     def write_and_die(rows: DataFrame, batch: int) -> None:
         write(rows, batch)
         if batch == int(last_batch):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    query = count_windows(records) if shape == "windows" else clean_records(records)
-    run_job(query, place, "update", write_and_die)
+    run_job(transform(records), place, mode, write_and_die)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.measures.ordered import First, Last
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
-from cutover.definition.model.spark_stream import WINDOW_START, Delta, SparkStream
+from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, SparkStream
+from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import SlidingWindows
 
 REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
@@ -15,6 +16,14 @@ REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
 
 MEASURES_OF_RECORDS = (Count, First, Last, Max, Min, Sum)
 """Measures that can be computed over a table with a row per record; `First` and `Last` if there is one of each key."""
+
+MEASURES_OF_PARTS = (Count, Max, Min, Sum)
+"""Measures whose values of the parts of a session can be merged into that of the session."""
+
+UNFOLLOWED_JOIN = (
+    "Spark pairs rows by a condition on both of their times, and a definition all rows of one window, "
+    "so no definition says which pairs such a job has"
+)
 
 
 def check_spark_stream(pipeline: Pipeline) -> None:
@@ -33,7 +42,8 @@ def check_spark_stream(pipeline: Pipeline) -> None:
     for field, path in (("stream.table", stream.table.path), ("stream.checkpoint", stream.checkpoint)):
         if not path.startswith("/") and "://" not in path:
             reject_field(field, "an absolute path or a URI", f"`{path}`", "the job may run in another folder")
-    for field, expected, actual, reason in (*_list_unrepeatable(pipeline), *_list_ungrouped(pipeline, stream)):
+    unfollowed = (*_list_unrepeatable(pipeline), *_list_ungrouped(pipeline, stream), *_list_sessions(pipeline, stream))
+    for field, expected, actual, reason in unfollowed:
         reject_field(field, expected, actual, reason)
     names = _list_names(pipeline, stream)
     unknown_names = [name for name in stream.columns if name not in names]
@@ -44,7 +54,8 @@ def check_spark_stream(pipeline: Pipeline) -> None:
 def _list_names(pipeline: Pipeline, stream: SparkStream) -> tuple[str, ...]:
     """List the names of the definition that the job's table has a column for."""
     if not stream.row_per_record:
-        return (WINDOW_START, *pipeline.key, *pipeline.measures)
+        bounds = (WINDOW_START, WINDOW_END) if pipeline.window.merges else (WINDOW_START,)
+        return (*bounds, *pipeline.key, *pipeline.measures)
     measures = (name for name, measure in pipeline.measures.items() if not isinstance(measure, Count))
     return (pipeline.source.event_time, *pipeline.key, *measures)
 
@@ -53,21 +64,28 @@ def _find_measures(pipeline: Pipeline) -> tuple[tuple[type, ...], str]:
     """Find the measures that a definition may have, and the reason for which it has no other one."""
     if pipeline.stream is not None and pipeline.stream.row_per_record:
         return MEASURES_OF_RECORDS, "measures are computed over the rows of the job's table"
+    if pipeline.stream is not None and has_parts_of_sessions(pipeline, pipeline.stream):
+        return MEASURES_OF_PARTS, "in append mode a session may have several rows, whose values are merged"
     return REPEATED_MEASURES, "Spark's aggregate is approximate, or depends on the order of its rows"
+
+
+def has_parts_of_sessions(pipeline: Pipeline, stream: SparkStream) -> bool:
+    """Return whether a session may have several rows: in append mode Spark writes it before its last records came."""
+    return pipeline.window.merges and stream.output_mode == "append"
 
 
 def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]]:
     """Yield what another query's checkpoint does not determine: field, expected and actual value, reason."""
-    if not isinstance(pipeline.window, SlidingWindows):
-        reason = "Spark's rule for late records of other windows differs from ours"
-        yield "window", "Fixed(...) or Sliding(...) with `stream`", repr(pipeline.window)[:80], reason
+    if not isinstance(pipeline.window, SlidingWindows | Sessions):
+        reason = "Spark has no other windows"
+        yield "window", "Fixed(...), Sliding(...) or Sessions(...) with `stream`", repr(pipeline.window)[:80], reason
     measures, reason = _find_measures(pipeline)
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, measures):
             allowed = ", ".join(kind.__name__ for kind in measures)
             yield f"measures.{name}", f"one of {allowed} with `stream`", type(measure).__name__, reason
     absent_parts = {
-        "join": (pipeline.join is None, "the late rule of a join is not in its checkpoint"),
+        "join": (pipeline.join is None, UNFOLLOWED_JOIN),
         "lookups": (not pipeline.lookups, "which version of a dimension the job joined is not in its checkpoint"),
         "source.id_horizon": (pipeline.source.id_horizon is None, "the job forgets ids by its watermark"),
         "trigger": (pipeline.trigger is None, "panes are those of Cutover's own path"),
@@ -89,9 +107,21 @@ def _list_ungrouped(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[s
     if stream.output_mode == "complete":
         reason = "Spark has this mode for groupings only"
         yield "stream.output_mode", "append or update with `row_per_record`", stream.output_mode, reason
-    if pipeline.window.max_windows > 1:
+    if pipeline.window.merges or pipeline.window.max_windows > 1:
         reason = "a record belongs to one window then, as its row does"
         yield "window", "Fixed(...) with `row_per_record`", repr(pipeline.window)[:80], reason
     if stream.latest_by is not None:
         reason = "each record has its own row"
         yield "stream.latest_by", "none with `row_per_record`", f"`{stream.latest_by}`", reason
+
+
+def _list_sessions(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what Spark does not have for sessions: field, expected and actual value, reason."""
+    if not pipeline.window.merges:
+        return
+    if stream.output_mode == "update":
+        reason = "Spark has no update mode for session_window; a MERGE in foreachBatch is of a query in append mode"
+        yield "stream.output_mode", "append or complete with Sessions(...)", stream.output_mode, reason
+    if stream.latest_by is not None:
+        reason = "a session is not updated, and its parts do not replace each other"
+        yield "stream.latest_by", "none with Sessions(...)", f"`{stream.latest_by}`", reason

@@ -10,6 +10,9 @@ OutputMode = Literal["append", "complete", "update"]
 WINDOW_START = "window_start"
 """Name under which `SparkStream.columns` says where a row's window starts."""
 
+WINDOW_END = "window_end"
+"""Name under which `SparkStream.columns` says where a row's session ends: rows decide it, so that it is compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delta:
@@ -40,8 +43,9 @@ class SparkStream:
     mode: such as the number of the batch. The row with the largest value counts."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Name in the definition -> the table's column, `a.b` in a struct. Names are those of the key, of the measures, and
-    `window_start`, without which the table's `window.start` counts; with `row_per_record` the event time instead, and
-    no `Count`, which counts rows. Columns that are left out have the same name."""
+    `window_start`, without which the table's `window.start` counts; of sessions `window_end`, too, without which its
+    `session_window.start` and `session_window.end` count; with `row_per_record` the event time instead, and no `Count`,
+    which counts rows. Columns that are left out have the same name."""
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, Mapping):  # the checks reject anything else, and name the field

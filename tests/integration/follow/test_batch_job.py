@@ -4,13 +4,12 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from cutover.batch.recompute import recompute_windows
 from cutover.definition import BatchJob, Delta, Lateness, Parquet, Postgres
@@ -21,11 +20,10 @@ from cutover.reconcile.gate.evidence import list_runs
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verdict import records
-from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
-from tests.integration.follow.test_follow import EVENTS, Rig, compare
-from tests.integration.streaming.rig import Event, fast, make_topic, send
+from tests.integration.streaming.rig import Event, send
 from tests.support.batch_jobs import count_hours, encode_cut, write_delta, write_parquet, write_postgres
+from tests.support.followed_jobs import EVENTS, JobTopic, compare
 from tests.support.servers.postgres import running_server
 
 AT_RANDOM = {0: 22, 1: 25}
@@ -34,19 +32,13 @@ AT_RANDOM = {0: 22, 1: 25}
 Write = Callable[[DataFrame, str], None]
 
 
-@pytest.fixture
-def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path: Path) -> Rig:
-    settings = fast(kafka_settings)
-    make_topic(settings, topic_name, partitions=2)
-    send(settings, topic_name, EVENTS)
-    return Rig(spark=spark, settings=settings, topic=topic_name, place=tmp_path / "job")
-
-
 def with_batch(lake: PipelineLake, job: BatchJob) -> PipelineLake:
     return PipelineLake(lake.settings, replace(lake.pipeline, batch=job))
 
 
-def compute(rig: Rig, ends: dict[int, int], change: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> DataFrame:
+def compute(
+    rig: JobTopic, ends: dict[int, int], change: Callable[[DataFrame], DataFrame] = lambda rows: rows
+) -> DataFrame:
     return count_hours(rig.spark, rig.settings, rig.topic, encode_cut(rig.topic, ends), change)
 
 
@@ -68,7 +60,7 @@ def count_evidence(lake: PipelineLake) -> int:
     return sum(run.is_within_policy for run in runs)
 
 
-def test_both_jobs_are_reproduced_and_a_change_is_attributed_to_the_job_that_has_it(rig: Rig) -> None:
+def test_both_jobs_are_reproduced_and_a_change_is_attributed_to_the_job_that_has_it(rig: JobTopic) -> None:
     table, cut = rig.place / "nightly", encode_cut(rig.topic, AT_RANDOM)
     lake = with_batch(rig.run("merge"), BatchJob(table=Delta(str(table))))
     write_delta(compute(rig, AT_RANDOM), table, cut)
@@ -93,7 +85,7 @@ def test_both_jobs_are_reproduced_and_a_change_is_attributed_to_the_job_that_has
     assert (cells[0][3], cells[1][3]) == (cells[0][2] + 1, cells[1][2] + 7)  # type: ignore[operator]
 
 
-def test_a_change_of_the_streaming_job_is_attributed_to_that_one(rig: Rig) -> None:
+def test_a_change_of_the_streaming_job_is_attributed_to_that_one(rig: JobTopic) -> None:
     table, cut = rig.place / "nightly", encode_cut(rig.topic, AT_RANDOM)
     followed = rig.run("append", lambda rows: rows.where("id <> 7"))
     lake = with_batch(followed, BatchJob(table=Delta(str(table))))
@@ -107,12 +99,12 @@ def test_a_change_of_the_streaming_job_is_attributed_to_that_one(rig: Rig) -> No
     assert count_evidence(lake) == 0
 
 
-def test_a_job_with_rules_of_its_own_is_judged_by_them_and_they_explain_what_differs(rig: Rig) -> None:
+def test_a_job_with_rules_of_its_own_is_judged_by_them_and_they_explain_what_differs(rig: JobTopic) -> None:
     table = rig.place / "nightly"
     send(rig.settings, rig.topic, REPEATED)
     rules = BatchJob(table=Delta(str(table)), where="id <> 7", once_by=("id",))
     own = replace(
-        rig.pipeline("append"),
+        rig.windows("append"),
         stream=None,
         lateness=Lateness(out_of_orderness="10 minutes", max_ahead="36500 days"),
         batch=rules,
@@ -146,7 +138,7 @@ def test_a_job_with_rules_of_its_own_is_judged_by_them_and_they_explain_what_dif
     assert reconcile_again(without).verdict is Verdict.DIVERGED
 
 
-def test_a_table_in_postgres_is_read_with_its_position(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_postgres_is_read_with_its_position(rig: JobTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     job = BatchJob(
         table=Postgres(table="public.hourly", server="HOURLY_DB"), columns={"window_start": "hour", "ids": "total"}
     )
@@ -182,10 +174,10 @@ def test_a_table_in_postgres_is_read_with_its_position(rig: Rig, monkeypatch: py
 
 
 @pytest.mark.quick
-def test_a_batch_job_is_judged_beside_our_own_stream_too(rig: Rig) -> None:
+def test_a_batch_job_is_judged_beside_our_own_stream_too(rig: JobTopic) -> None:
     table = rig.place / "nightly"
     own = replace(
-        rig.pipeline("append"),
+        rig.windows("append"),
         stream=None,
         lateness=Lateness(out_of_orderness="10 minutes", max_ahead="36500 days"),
         batch=BatchJob(table=Parquet(str(table)), columns={"window_start": "window.start"}),
@@ -203,7 +195,7 @@ def test_a_batch_job_is_judged_beside_our_own_stream_too(rig: Rig) -> None:
     assert count_evidence(PipelineLake(rig.settings, moved)) == 0  # agreement with another table
 
 
-def test_a_job_that_has_read_beyond_the_cut_is_compared_once_batch_has_read_it_too(rig: Rig) -> None:
+def test_a_job_that_has_read_beyond_the_cut_is_compared_once_batch_has_read_it_too(rig: JobTopic) -> None:
     table = rig.place / "nightly"
     lake = with_batch(rig.run("append"), BatchJob(table=Delta(str(table))))
     send(rig.settings, rig.topic, EVENTS[:7])
@@ -220,7 +212,7 @@ def test_a_job_that_has_read_beyond_the_cut_is_compared_once_batch_has_read_it_t
     assert "expected a position up to the cut, at offset 30 of partition 0" in finding.sentence
 
 
-def test_rows_between_two_bounds_are_counted_as_not_judged_and_are_no_evidence(rig: Rig) -> None:
+def test_rows_between_two_bounds_are_counted_as_not_judged_and_are_no_evidence(rig: JobTopic) -> None:
     table = rig.place / "nightly"
     lake = with_batch(rig.run("complete"), BatchJob(table=Delta(str(table))))
     bounds = {
@@ -240,7 +232,7 @@ def test_rows_between_two_bounds_are_counted_as_not_judged_and_are_no_evidence(r
     assert count_evidence(lake) == 0
 
 
-def test_a_table_that_another_writer_has_changed_is_not_comparable(rig: Rig) -> None:
+def test_a_table_that_another_writer_has_changed_is_not_comparable(rig: JobTopic) -> None:
     table, cut = rig.place / "nightly", encode_cut(rig.topic, AT_RANDOM)
     lake = with_batch(rig.run("complete"), BatchJob(table=Delta(str(table))))
     write_delta(compute(rig, AT_RANDOM), table, cut)
@@ -279,11 +271,11 @@ def count_in_python(events: Sequence[Event], *, once: bool) -> pa.Table:
 
 
 @pytest.mark.parametrize("record_id", [None, "id"])
-def test_the_rows_at_any_position_are_those_of_its_records(rig: Rig, record_id: str | None) -> None:
+def test_the_rows_at_any_position_are_those_of_its_records(rig: JobTopic, record_id: str | None) -> None:
     table, sent = rig.place / "nightly", [*EVENTS, *REPEATED]
     send(rig.settings, rig.topic, REPEATED)
     logs = [[event for event in sent if event.partition == partition] for partition in (0, 1)]
-    definition = rig.pipeline("append")
+    definition = rig.windows("append")
     own = replace(
         definition,
         source=replace(definition.source, record_id=record_id),

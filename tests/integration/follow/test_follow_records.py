@@ -4,42 +4,41 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
 
-from cutover.definition import Count, Delta, Fixed, Last, Max, Pipeline, SparkStream, Sum, Topic
+from cutover.definition import Last
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.result.finding import Finding, Verdict
-from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
-from tests.integration.follow.test_follow import compare, list_broken_invariants, remove_batches
-from tests.integration.streaming.rig import Event, epoch_log, fast, make_topic, send
+from tests.integration.streaming.rig import Event, epoch_log, send
+from tests.support.followed_jobs import (
+    COLUMNS,
+    EVENTS,
+    JobTopic,
+    by_ids,
+    compare,
+    list_broken_invariants,
+    remove_batches,
+)
 from tests.support.jobs import (
-    Write,
     append_to,
     clean_records,
     count_windows,
     deduplicate,
     merge_into,
     merge_records,
-    read_topic,
-    run_job,
 )
 
-EVENTS = [
-    Event(id=number, minute=6.0 * number - (260 if number % 9 == 8 else 0), key="ab"[number % 2], partition=number % 2)
-    for number in range(60)
-]
 REPEATED = [EVENTS[number] for number in (0, 10, 20, 30, 40, 55)]
 """Events that are sent again with the next ones: within a batch, and several batches later."""
 
@@ -51,93 +50,15 @@ SENT = [*EVENTS[:21], *REPEATED[:2], *EVENTS[21:45], *REPEATED[2:5], OPEN, *EVEN
 LATE = {44, 53, 60}
 """Ids of the events whose own time was at or before the watermark of the batch before theirs."""
 
-COLUMNS: dict[str, Measure] = {name: Max(name) for name in ("shop", "is_gift", "score", "amount", "day")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rig:
-    """A topic with records, some of them twice, and the folder of a job that reads it."""
-
-    spark: SparkSession
-    settings: Settings
-    topic: str
-    place: Path
-
-    def records(self) -> Pipeline:
-        """Return the definition of a row per record."""
-        source = Topic(
-            name=self.topic,
-            schema="id bigint NOT NULL, k string, at timestamp",
-            event_time="at",
-            time_format="millis",
-            parse="from_json",
-        )
-        return Pipeline(
-            name="clicks",
-            source=source,
-            where="id <> 7",
-            derive={
-                "shop": "coalesce(k, 'none')",
-                "is_gift": "id % 3 = 0",
-                "score": "CAST(id AS double) / 7e0",
-                "amount": "CAST(id AS decimal(18,0)) * 1.25",
-                "day": "CAST(at AS date)",
-            },
-            key=("id",),
-            window=Fixed(hours=1),
-            measures={"copies": Count(), **COLUMNS},
-            stream=self.stream(row_per_record=True),
-        )
-
-    def windows(self, mode: OutputMode) -> Pipeline:
-        """Return the definition of windows over records that count once."""
-        base = self.records()
-        return replace(
-            base,
-            source=replace(base.source, record_id="id"),
-            where=None,
-            derive={},
-            key=("k",),
-            measures={"n": Count(), "ids": Sum("id"), "newest": Max("id")},
-            stream=self.stream(output_mode=mode),
-        )
-
-    def stream(self, **fields: Any) -> SparkStream:
-        """Return the job in the rig's folder."""
-        defaults = {"output_mode": "append"} | fields
-        return SparkStream(table=Delta(f"{self.place}/table"), checkpoint=f"{self.place}/checkpoint", **defaults)
-
-    def run(
-        self,
-        change: Callable[[DataFrame], DataFrame],
-        mode: OutputMode = "append",
-        write: Write | None = None,
-    ) -> list[Any]:
-        """Run a job over what the topic holds, and return the progress of its batches."""
-        return run_job(change(read_topic(self.spark, self.settings, self.topic, rows=20)), self.place, mode, write)
-
 
 def list_late(finding: Finding) -> set[tuple[int, int]]:
     return {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
 
 
-@pytest.fixture
-def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path: Path) -> Rig:
-    settings = fast(kafka_settings)
-    make_topic(settings, topic_name, partitions=2)
-    send(settings, topic_name, SENT)
-    return Rig(spark=spark, settings=settings, topic=topic_name, place=tmp_path / "job")
-
-
-def by_ids(pipeline: Pipeline) -> Pipeline:
-    """Return a definition in which a record that was sent twice counts once."""
-    return replace(pipeline, source=replace(pipeline.source, record_id="id"))
-
-
 @pytest.mark.quick("append")
 @pytest.mark.parametrize("kind", ["append", "foreachBatch append"])
-def test_a_row_per_record_is_reproduced_in_every_column(rig: Rig, kind: str) -> None:
-    rig.run(clean_records, write=None if kind == "append" else append_to(f"{rig.place}/table"))
+def test_a_row_per_record_is_reproduced_in_every_column(rig: JobTopic, kind: str) -> None:
+    rig.run_query(clean_records, write=None if kind == "append" else append_to(f"{rig.place}/table"))
     lake = PipelineLake(rig.settings, rig.records())
     finding = compare(lake)
 
@@ -147,8 +68,8 @@ def test_a_row_per_record_is_reproduced_in_every_column(rig: Rig, kind: str) -> 
     assert list_broken_invariants(lake) == []
 
 
-def test_a_row_per_record_that_is_merged_by_its_id_counts_a_repeated_record_once(rig: Rig) -> None:
-    rig.run(clean_records, "update", merge_records(f"{rig.place}/table"))
+def test_a_row_per_record_that_is_merged_by_its_id_counts_a_repeated_record_once(rig: JobTopic) -> None:
+    rig.run_query(clean_records, "update", merge_records(f"{rig.place}/table"))
     finding = compare(PipelineLake(rig.settings, by_ids(rig.records())))
 
     (job,) = finding.jobs
@@ -157,11 +78,11 @@ def test_a_row_per_record_that_is_merged_by_its_id_counts_a_repeated_record_once
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
-def test_the_last_record_of_an_id_is_the_row_that_a_merge_leaves(rig: Rig, is_behind: bool) -> None:
-    rig.run(clean_records, "update", merge_records(f"{rig.place}/table"))
+def test_the_last_record_of_an_id_is_the_row_that_a_merge_leaves(rig: JobTopic, is_behind: bool) -> None:
+    rig.run_query(clean_records, "update", merge_records(f"{rig.place}/table"))
     corrected = replace(EVENTS[12], key="z", minute=EVENTS[12].minute + (-1 if is_behind else 1))
     send(rig.settings, rig.topic, [corrected])
-    rig.run(clean_records, "update", merge_records(f"{rig.place}/table"))
+    rig.run_query(clean_records, "update", merge_records(f"{rig.place}/table"))
     measures: dict[str, Measure] = {name: Last(name) for name in COLUMNS}
     (job,) = compare(PipelineLake(rig.settings, replace(rig.records(), measures=measures))).jobs
 
@@ -170,11 +91,10 @@ def test_the_last_record_of_an_id_is_the_row_that_a_merge_leaves(rig: Rig, is_be
 
 
 @pytest.mark.parametrize("latest_by", ["batch", None])
-def test_appended_updates_of_windows_are_told_apart_by_a_column(rig: Rig, latest_by: str | None) -> None:
-    rig.run(count_windows, "update", append_to(f"{rig.place}/table", numbered=True))
-    base = rig.windows("update")
+def test_appended_updates_of_windows_are_told_apart_by_a_column(rig: JobTopic, latest_by: str | None) -> None:
+    rig.run_query(count_windows, "update", append_to(f"{rig.place}/table", numbered=True))
     stream = rig.stream(output_mode="update", latest_by=latest_by)
-    windows = replace(base, source=replace(base.source, record_id=None), stream=stream)
+    windows = replace(rig.windows("update"), stream=stream)
     finding = compare(PipelineLake(rig.settings, windows))
 
     (job,) = finding.jobs
@@ -182,8 +102,8 @@ def test_appended_updates_of_windows_are_told_apart_by_a_column(rig: Rig, latest
     assert finding.verdict is (Verdict.EXPLAINED if latest_by else Verdict.DIVERGED)
 
 
-def test_repeated_records_are_named_where_the_job_keeps_another_number_of_them(rig: Rig) -> None:
-    rig.run(clean_records)
+def test_repeated_records_are_named_where_the_job_keeps_another_number_of_them(rig: JobTopic) -> None:
+    rig.run_query(clean_records)
     finding = compare(PipelineLake(rig.settings, by_ids(rig.records())))
 
     assert finding.verdict is Verdict.DIVERGED
@@ -193,9 +113,9 @@ def test_repeated_records_are_named_where_the_job_keeps_another_number_of_them(r
     ]
 
 
-def test_a_row_that_a_job_cleans_otherwise_is_named_with_its_column(rig: Rig) -> None:
+def test_a_row_that_a_job_cleans_otherwise_is_named_with_its_column(rig: JobTopic) -> None:
     changed = "CASE WHEN id = 12 THEN amount + 0.01BD ELSE amount END"
-    rig.run(lambda rows: clean_records(rows).where("id <> 3").withColumn("amount", F.expr(changed)))
+    rig.run_query(lambda rows: clean_records(rows).where("id <> 3").withColumn("amount", F.expr(changed)))
     finding = compare(PipelineLake(rig.settings, rig.records()))
 
     assert finding.verdict is Verdict.DIVERGED
@@ -206,12 +126,12 @@ def test_a_row_that_a_job_cleans_otherwise_is_named_with_its_column(rig: Rig) ->
     assert {kind for key, _, kind, _ in cells if key == 3} == {"missing"}
 
 
-def test_a_batch_that_was_appended_twice_is_named(rig: Rig) -> None:
+def test_a_batch_that_was_appended_twice_is_named(rig: JobTopic) -> None:
     bootstrap = str(rig.settings.kafka.bootstrap_servers)
     command = [sys.executable, "-m", "tests.support.killed_job", bootstrap, rig.topic, str(rig.place), "1", "records"]
     killed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
-    rig.run(clean_records, "update", append_to(f"{rig.place}/table"))
+    rig.run_query(clean_records, "update", append_to(f"{rig.place}/table"))
     finding = compare(PipelineLake(rig.settings, rig.records()))
 
     assert finding.verdict is Verdict.DIVERGED
@@ -222,8 +142,8 @@ def test_a_batch_that_was_appended_twice_is_named(rig: Rig) -> None:
 
 @pytest.mark.quick("dropDuplicates")
 @pytest.mark.parametrize("kind", ["dropDuplicates", "dropDuplicatesWithinWatermark"])
-def test_dropped_duplicates_and_late_records_of_a_row_per_record(rig: Rig, kind: str) -> None:
-    progress = rig.run(lambda records: deduplicate(clean_records(records), within="Within" in kind))
+def test_dropped_duplicates_and_late_records_of_a_row_per_record(rig: JobTopic, kind: str) -> None:
+    progress = rig.run_query(lambda records: deduplicate(clean_records(records), within="Within" in kind))
     lake = PipelineLake(rig.settings, by_ids(rig.records()))
     finding = compare(lake)
 
@@ -235,8 +155,8 @@ def test_dropped_duplicates_and_late_records_of_a_row_per_record(rig: Rig, kind:
     assert {find_id(sample) for sample in list_late(finding)} == LATE
 
 
-def test_a_deduplication_without_a_watermark_forgets_no_id(rig: Rig) -> None:
-    progress = rig.run(lambda records: deduplicate(clean_records(records), None))
+def test_a_deduplication_without_a_watermark_forgets_no_id(rig: JobTopic) -> None:
+    progress = rig.run_query(lambda records: deduplicate(clean_records(records), None))
     lake = PipelineLake(rig.settings, by_ids(rig.records()))
     finding = compare(lake)
 
@@ -247,11 +167,11 @@ def test_a_deduplication_without_a_watermark_forgets_no_id(rig: Rig) -> None:
     assert finding.verdict is Verdict.CONSISTENT
 
 
-def test_a_deduplication_with_one_watermark_judges_by_that_of_the_batch(rig: Rig) -> None:
+def test_a_deduplication_with_one_watermark_judges_by_that_of_the_batch(rig: JobTopic) -> None:
     option = "spark.sql.streaming.statefulOperator.allowMultiple"
     rig.spark.conf.set(option, "false")
     try:
-        progress = rig.run(lambda records: deduplicate(clean_records(records)))
+        progress = rig.run_query(lambda records: deduplicate(clean_records(records)))
     finally:
         rig.spark.conf.unset(option)
     stream = rig.stream(row_per_record=True, single_watermark=True)
@@ -267,13 +187,13 @@ def test_a_deduplication_with_one_watermark_judges_by_that_of_the_batch(rig: Rig
 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("mode", ["append", "update", "complete"])
-def test_windows_behind_a_deduplication(rig: Rig, mode: OutputMode, within: bool) -> None:
+def test_windows_behind_a_deduplication(rig: JobTopic, mode: OutputMode, within: bool) -> None:
     def transform(records: DataFrame) -> DataFrame:
         return count_windows(deduplicate(records, within=within), delay=None)
 
     write = merge_into(f"{rig.place}/table") if mode == "update" else None
-    progress = rig.run(transform, mode, write)
-    lake = PipelineLake(rig.settings, rig.windows(mode))
+    progress = rig.run_query(transform, mode, write)
+    lake = PipelineLake(rig.settings, by_ids(rig.windows(mode)))
     finding = compare(lake)
 
     assert_counts(lake, progress)
@@ -284,9 +204,9 @@ def test_windows_behind_a_deduplication(rig: Rig, mode: OutputMode, within: bool
     assert {find_id(sample) for sample in list_late(finding)} == LATE
 
 
-def test_explain_names_the_watermark_of_a_late_record_and_what_was_only_repeated(rig: Rig) -> None:
-    rig.run(lambda records: count_windows(deduplicate(records), delay=None))
-    lake = PipelineLake(rig.settings, rig.windows("append"))
+def test_explain_names_the_watermark_of_a_late_record_and_what_was_only_repeated(rig: JobTopic) -> None:
+    rig.run_query(lambda records: count_windows(deduplicate(records), delay=None))
+    lake = PipelineLake(rig.settings, by_ids(rig.windows("append")))
     compare(lake)
     one_pm = datetime(2026, 3, 1, 13, tzinfo=UTC)
     rows = {find_id((row.partition, row.offset)): row for row in explain_cell(lake, one_pm, ["a"]).rows}
@@ -296,15 +216,15 @@ def test_explain_names_the_watermark_of_a_late_record_and_what_was_only_repeated
     assert rows[60].watermark == "2026-03-01T13:38:00Z"
 
 
-def test_ids_are_remembered_across_runs_of_job_and_follower(rig: Rig) -> None:
+def test_ids_are_remembered_across_runs_of_job_and_follower(rig: JobTopic) -> None:
     def transform(records: DataFrame) -> DataFrame:
         return count_windows(deduplicate(records, "3 hours"), delay=None)
 
-    lake = PipelineLake(rig.settings, rig.windows("append"))
-    progress = rig.run(transform)
+    lake = PipelineLake(rig.settings, by_ids(rig.windows("append")))
+    progress = rig.run_query(transform)
     assert run_driver(lake, until="drain") == 0
     send(rig.settings, rig.topic, [*EVENTS[30:60:3], Event(id=100, minute=800), Event(id=101, minute=800, partition=1)])
-    progress += rig.run(transform)
+    progress += rig.run_query(transform)
     finding = compare(lake)
 
     assert_counts(lake, progress)
@@ -314,8 +234,8 @@ def test_ids_are_remembered_across_runs_of_job_and_follower(rig: Rig) -> None:
     assert (job.different, finding.verdict) == (0, Verdict.CONSISTENT)
 
 
-def test_what_a_job_has_forgotten_before_the_first_batch_that_is_kept(rig: Rig) -> None:
-    rig.run(lambda records: deduplicate(clean_records(records)))
+def test_what_a_job_has_forgotten_before_the_first_batch_that_is_kept(rig: JobTopic) -> None:
+    rig.run_query(lambda records: deduplicate(clean_records(records)))
     remove_batches(rig.place, before=1)
     lake = PipelineLake(rig.settings, by_ids(rig.records()))
     finding = compare(lake)
@@ -334,9 +254,9 @@ def test_what_a_job_has_forgotten_before_the_first_batch_that_is_kept(rig: Rig) 
     ],
 )
 def test_a_job_of_another_shape_is_rejected(
-    rig: Rig, transform: Callable[[DataFrame], DataFrame], changes: dict[str, Any], message: str
+    rig: JobTopic, transform: Callable[[DataFrame], DataFrame], changes: dict[str, Any], message: str
 ) -> None:
-    rig.run(transform)
+    rig.run_query(transform)
     pipeline = replace(rig.records(), stream=rig.stream(**{"row_per_record": True, **changes}))
 
     with pytest.raises(DefinitionError) as rejected:

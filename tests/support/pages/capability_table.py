@@ -1,4 +1,4 @@
-"""Write the table of capabilities from the tests that passed.
+"""Write the tables of capabilities: of runners, from the tests that passed, and of the jobs that can be followed.
 
 `python -m tests.support.pages.capability_table FOUND PAGE`.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.pages.capabilities import RUNNERS
+from tests.support.pages.followed_kinds import render_followed_kinds
 
 HEAD = """\
 # What each runner can do
@@ -37,7 +38,7 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
         cells = (_cell(tests.get((feature, runner), set()), numbers) for runner in RUNNERS)
         lines.append(f"| {feature} | {' | '.join(cells)} |")
     numbered_tests = [f"{numbers[test]}. `{test}`" for test in files]
-    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(numbered_tests) + "\n"
+    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(numbered_tests) + "\n\n" + render_followed_kinds()
 
 
 def _cell(tests: set[str], numbers: Mapping[str, str]) -> str:

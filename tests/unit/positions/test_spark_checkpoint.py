@@ -133,6 +133,7 @@ def test_files_that_hold_no_text_are_named(tmp_path: Path) -> None:
 TIMED = {"spark.watermarkDelayMs": 600_000}
 GROUPED = ("stateStoreSave", [{"name": "window", "type": {"type": "struct", "fields": []}, "metadata": TIMED}])
 BY_EVENT_TIME = ("stateStoreSave", [{"name": "at", "type": "timestamp", "metadata": TIMED}])
+SESSIONS = ("sessionWindowStateStoreSaveExec", GROUPED[1])
 ONCE = ("dedupe", [{"name": "id", "type": "long"}, {"name": "at", "type": "timestamp", "metadata": TIMED}])
 ONCE_WITHIN = ("dedupeWithinWatermark", [{"name": "id", "type": "long"}])
 ONCE_WINDOW = ("dedupe", GROUPED[1])
@@ -152,6 +153,8 @@ UNKNOWN_TWICE = [LateRule.UNKNOWN, LateRule.UNKNOWN]
         ([ONCE_WINDOW], [LateRule.WINDOW]),
         ([ONCE_EVER], [LateRule.UNKNOWN]),
         ([JOIN], [LateRule.UNKNOWN]),
+        ([SESSIONS], [LateRule.WINDOW]),
+        ([SESSIONS, ONCE], [LateRule.WINDOW, LateRule.ROW]),
         ([GROUPED, ONCE], [LateRule.WINDOW, LateRule.ROW]),
         ([GROUPED, ONCE_WITHIN], [LateRule.WINDOW, LateRule.ROW]),
         ([ONCE, GROUPED], UNKNOWN_TWICE),
@@ -170,6 +173,32 @@ def test_a_grouping_behind_a_deduplication_judges_by_the_same_watermark(
     write_operators(tmp_path, operators)
 
     assert [operator.late_rule for operator in read_checkpoint(str(tmp_path)).operators] == rules
+
+
+EVENT_TIME = {"name": "at", "type": "timestamp", "metadata": TIMED}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "rule"),
+    [
+        (EVENT_TIME, EVENT_TIME, LateRule.ROW),
+        (EVENT_TIME, {"name": "at", "type": "timestamp"}, LateRule.UNKNOWN),
+        (EVENT_TIME, GROUPED[1][0], LateRule.UNKNOWN),
+    ],
+)
+def test_a_join_drops_each_row_by_its_own_time_if_both_sides_have_a_watermark(
+    tmp_path: Path, left: Mapping[str, object], right: Mapping[str, object], rule: LateRule
+) -> None:
+    write(tmp_path)
+    write_operators(tmp_path, [JOIN])
+    (tmp_path / "state/0/0/_metadata/schema").unlink()
+    for side, field in (("left", left), ("right", right)):
+        file = tmp_path / f"state/0/0/{side}-keyWithIndexToValue/_metadata/schema"
+        file.parent.mkdir(parents=True)
+        structs = [{"type": "struct", "fields": fields} for fields in ([{"name": "k", "type": "long"}], [field])]
+        file.write_text("".join(json.dumps(struct, separators=(",", ":")) for struct in structs))
+
+    assert [operator.late_rule for operator in read_checkpoint(str(tmp_path)).operators] == [rule]
 
 
 @pytest.mark.parametrize(("batches", "rule"), [(3, LateRule.NEVER), (1, LateRule.UNKNOWN)])

@@ -30,6 +30,7 @@ from cutover.definition.model.pipeline import FOLLOWED_LATENESS
 from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.errors import DefinitionError
 from cutover.lake.recorded_definitions import decode_definition, encode_definition
+from cutover.records.watermark import compute_late_margin
 
 STREAM_FIELDS: dict[str, Any] = {
     "table": Delta("/data/table"),
@@ -38,6 +39,8 @@ STREAM_FIELDS: dict[str, Any] = {
 }
 STREAM = SparkStream(**STREAM_FIELDS)
 OF_RECORDS = SparkStream(**STREAM_FIELDS, row_per_record=True)
+APPENDED = SparkStream(**{**STREAM_FIELDS, "output_mode": "append"})
+SESSIONS = Sessions(gap="1 hour")
 FOLLOWED = Pipeline(
     name="payments",
     source=Topic(name="payments", schema="id bigint NOT NULL, shop string, at timestamp", event_time="at"),
@@ -54,6 +57,22 @@ def test_a_job_with_fixed_or_sliding_windows_is_accepted_and_recorded() -> None:
         check_definition(pipeline)
         assert decode_definition(encode_definition(pipeline)) == pipeline
         assert pipeline.lateness == FOLLOWED_LATENESS
+
+
+def test_a_job_with_sessions_is_accepted_and_recorded() -> None:
+    columns = {"window_start": "began", "window_end": "ended"}
+    appended = replace(FOLLOWED, window=SESSIONS, stream=replace(APPENDED, columns=columns))
+    complete = replace(appended, stream=replace(APPENDED, output_mode="complete"), measures={"mean": Avg("id")})
+    for pipeline in (appended, complete):
+        check_definition(pipeline)
+        assert decode_definition(encode_definition(pipeline)) == pipeline
+
+
+def test_a_record_of_a_followed_session_is_late_at_the_end_of_its_own_session() -> None:
+    followed = replace(FOLLOWED, window=SESSIONS, stream=APPENDED)
+    own = replace(followed, stream=None, lateness=FOLLOWED_LATENESS)
+
+    assert (compute_late_margin(followed), compute_late_margin(own)) == (0, 1)
 
 
 def test_a_job_with_a_row_per_record_or_with_ids_is_accepted_and_recorded() -> None:
@@ -86,7 +105,16 @@ def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"window": Sessions(gap="1 hour")}, "window: expected Fixed"),
+        ({"window": Sessions(gap="1 hour")}, "stream.output_mode: expected append or complete with Sessions"),
+        (
+            {"window": SESSIONS, "stream": APPENDED, "measures": {"m": Avg("id")}},
+            "measures.m: expected one of Count, Max",
+        ),
+        (
+            {"window": SESSIONS, "stream": replace(APPENDED, latest_by="batch")},
+            "stream.latest_by: expected none with Sessions",
+        ),
+        ({"window": SESSIONS, "stream": replace(OF_RECORDS, output_mode="append")}, "window: expected Fixed"),
         ({"window": Daily("Europe/Berlin")}, "window: expected Fixed"),
         ({"window": Global()}, "window: expected Fixed"),
         ({"measures": {"ids": ApproxDistinct("id")}}, "measures.ids: expected one of"),
