@@ -1,9 +1,6 @@
 """Definitions that `cutover adopt` writes from what jobs of teams have left behind: they reproduce the jobs' tables."""
 
-from pathlib import Path
-
 import pytest
-from pyspark.sql import SparkSession
 
 from cutover.adoption.adopt import Adoption, AdoptionRequest, adopt
 from cutover.adoption.definition_file import render_adoption
@@ -12,24 +9,15 @@ from cutover.definition import Count, Max, Pipeline, Sum
 from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
-from cutover.settings import Settings
-from tests.integration.follow.test_follow import EVENTS, KINDS, Rig, compare
-from tests.integration.streaming.rig import fast, make_topic, send
-
-
-@pytest.fixture
-def rig(spark: SparkSession, kafka_settings: Settings, topic_name: str, tmp_path: Path) -> Rig:
-    settings = fast(kafka_settings)
-    make_topic(settings, topic_name, partitions=2)
-    send(settings, topic_name, EVENTS)
-    return Rig(spark=spark, settings=settings, topic=topic_name, place=tmp_path / "job")
+from tests.integration.follow.test_follow import KINDS
+from tests.support.followed_jobs import JobTopic, compare
 
 
 def take_first(question: Question) -> str:
     return question.choices[0]
 
 
-def adopt_job(rig: Rig, stated: Stated | None = None) -> tuple[Adoption, Pipeline]:
+def adopt_job(rig: JobTopic, stated: Stated | None = None) -> tuple[Adoption, Pipeline]:
     """Adopt the job of a rig, and load the definition that is written."""
     request = AdoptionRequest(
         name="clicks",
@@ -49,7 +37,7 @@ def adopt_job(rig: Rig, stated: Stated | None = None) -> tuple[Adoption, Pipelin
 
 @pytest.mark.quick("merge")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_windowed_job_is_adopted_and_its_table_is_reproduced(rig: Rig, kind: str) -> None:
+def test_a_windowed_job_is_adopted_and_its_table_is_reproduced(rig: JobTopic, kind: str) -> None:
     rig.run(kind)
     adoption, pipeline = adopt_job(rig)
 
