@@ -27,22 +27,27 @@ from tests.support.jobs import (
     merge_into,
 )
 
-SENT = [
-    Event(
-        id=number,
-        minute=4.0 * number - (200 if number % 9 == 8 else 0),
-        key="abc"[number // 2 % 3],
-        partition=number % 2,
-    )
-    for number in range(60)
-]
-"""Records of three keys, each with a gap of 20 minutes after two of them, and some that are far behind."""
-
 EDGES = [
     Event(id=100, minute=300, key="e"),
     Event(id=101, minute=310, key="e"),  # exactly a gap later: the same session
     Event(id=102, minute=320 + 1 / 60_000, key="e"),  # a millisecond more: another one
 ]
+CLOSING = [Event(id=103 + partition, minute=400, key="z", partition=partition) for partition in (0, 1)]
+SENT = [
+    *(
+        Event(
+            id=number,
+            minute=4.0 * number - (200 if number % 9 == 8 else 0),
+            key="abc"[number // 2 % 3],
+            partition=number % 2,
+        )
+        for number in range(60)
+    ),
+    *EDGES,
+    *CLOSING,
+]
+"""Records of three keys, with more than a gap between every two pairs, some far behind; and sessions at the edges."""
+
 KINDS = ("append", "foreachBatch append", "merge", "complete")
 
 
@@ -74,8 +79,6 @@ def assert_late_counts(lake: PipelineLake, progress: Sequence[Mapping[str, Any]]
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_late_records_of_sessions_are_named_and_their_table_is_reproduced(rig: JobTopic, kind: str) -> None:
     progress = run_sessions(rig, kind)
-    send(rig.settings, rig.topic, [*EDGES, Event(id=103, minute=900, key="z"), Event(id=104, minute=900, partition=1)])
-    progress += run_sessions(rig, kind)
     lake = follow_sessions(rig, kind)
     finding = compare(lake)
 
@@ -123,7 +126,7 @@ def test_rows_that_were_appended_twice_are_not_parts_of_a_session(rig: JobTopic)
     assert run_driver(lake, until="drain") == 0
     rows = rig.spark.read.format("delta").load(f"{rig.place}/table").where("k = 'a'").orderBy("n").limit(1)
     write_deltalake(f"{rig.place}/table", rows.toArrow(), mode="append")
-    send(rig.settings, rig.topic, [Event(id=300, minute=900, key="z"), Event(id=301, minute=900, partition=1)])
+    send(rig.settings, rig.topic, [replace(event, minute=900) for event in CLOSING])
     run_sessions(rig, "append")
     finding = compare(lake)
 
