@@ -4,6 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import duckdb
+
+from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job
 from cutover.adoption.completion import (
     Variant,
     choose_match,
@@ -13,9 +16,10 @@ from cutover.adoption.completion import (
 )
 from cutover.adoption.draft import Choose, JobDraft, Seen, Stated
 from cutover.adoption.evidence import RecordSample, StreamTable, open_job_table, plan_read, read_planned, sample_records
-from cutover.adoption.hypotheses import DraftCheck, JobReading, Match, Trial, evaluate_draft, find_matches, verify
+from cutover.adoption.hypotheses import DraftCheck, Match, evaluate_draft, find_matches, verify
 from cutover.adoption.proposal import begin_draft, list_event_times, propose
 from cutover.adoption.query import QueryShape, describe_query
+from cutover.adoption.trial import JobReading, Trial
 from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.engine import queries
@@ -38,6 +42,7 @@ class AdoptionRequest:
     name: str
     checkpoint: str
     stream: str  # Delta table
+    batch: str | None  # table of the batch job: an absolute path, or an address
     topic: str | None
     time_format: str | None
     records: int  # that are read at most
@@ -53,6 +58,13 @@ class Adoption:
     tried: int  # hypotheses
     verification: DraftCheck | None
     obstacle: str | None  # why nothing was tested
+    batch: AdoptedBatchJob | None = None
+
+    @property
+    def is_different(self) -> bool:
+        """Return whether a cell of a table that was tested speaks against the definition."""
+        checks = (None if self.obstacle else self.verification, self.batch.check if self.batch else None)
+        return any(check is not None and check.cells > 0 and not check.is_exact for check in checks)
 
 
 def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: ReportProgress) -> Adoption:
@@ -91,13 +103,27 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
             has_row_per_record=draft.row_per_record,
         )
         if isinstance(plan, str):
-            return _leave_untested(draft, shape, request.stated, choose, sample, plan)
+            adoption = _leave_untested(draft, shape, request.stated, choose, sample, plan)
+            return _add_batch(connection, request, adoption, plan, choose)
         report(f"Reading {count_noun(plan.records, 'record')} of {count_noun(len(plan.batches), 'batch')}")
         columns = [draft.start_column, *(part.column for part in draft.key), *draft.value_columns]
         rows = table.read_rows(list(dict.fromkeys(columns)), draft.start_column, plan.whole_from)
         reading = JobReading(plan=plan, records=read_planned(client, shape.topic, plan), rows=rows)
-    report("Trying hypotheses")
-    return _test(draft, shape, table, sample, reading, stated=request.stated, choose=choose)
+        report("Trying hypotheses")
+        adoption = _test(draft, shape, table, sample, reading, stated=request.stated, choose=choose)
+        return _add_batch(connection, request, adoption, reading, choose)
+
+
+def _add_batch(
+    connection: duckdb.DuckDBPyConnection,
+    request: AdoptionRequest,
+    adoption: Adoption,
+    reading: JobReading | str,
+    choose: Choose,
+) -> Adoption:
+    if request.batch is None:
+        return adoption
+    return replace(adoption, batch=adopt_batch_job(connection, request.batch, adoption.draft, reading, choose))
 
 
 def _check_log(client: LogClient, topic: str, checkpoint: SparkCheckpoint) -> dict[int, int]:

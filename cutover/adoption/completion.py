@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Question, Seen, Stated, parse_measure, quote_name
 from cutover.adoption.hypotheses import DraftCheck, Match
@@ -9,8 +10,11 @@ from cutover.adoption.query import DECIMAL, SUM_DIGITS, Aggregate, QueryShape
 from cutover.counts import count_noun
 from cutover.errors import DefinitionError
 
-MAX_VARIANTS = 4
+MAX_VARIANTS = 6
 """Types of numbers that are tried."""
+
+MAX_FACTORS = 6
+"""Number of numeric fields up to which sums of their products are tried."""
 
 MAX_ASKED = 6
 """Equally good values among which a question lets one choose."""
@@ -45,6 +49,9 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
         for kind in kinds:
             if kind != "Count":
                 choices += [MeasureChoice(kind, quote_name(name), number) for name in numbers]
+            if kind in {"Sum", "Avg"} and len(numbers) <= MAX_FACTORS and not number.startswith("decimal"):
+                products = combinations(map(quote_name, numbers), 2)
+                choices += [MeasureChoice(kind, " * ".join(factors), number) for factors in products]
             if kind in _ORDERED and place == 0:
                 choices += [MeasureChoice(kind, quote_name(name)) for name in others]
         types = {name: number if name in numbers else kind for name, kind in draft.types.items()}
@@ -102,7 +109,7 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
     if unknown:
         msg = f"--measure {unknown[0]}: expected a column of the table, it has {', '.join(draft.value_columns)}."
         raise DefinitionError(msg)
-    by_place = _list_aggregates(draft, shape)
+    by_place = map_aggregates(draft, shape)
     measures, seen, omitted = dict[str, MeasureChoice](), dict(draft.seen), dict[str, str]()
     for column in draft.value_columns:
         choices, equal = _rank(match, column, by_place), match.equal[column]
@@ -120,7 +127,13 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
         reasons = "; ".join(f"`{name}`: {reason}" for name, reason in omitted.items())
         msg = f"Table `{draft.table}`: expected a column that an aggregate of a field reproduces: {reasons}."
         raise DefinitionError(msg + "\nHint: `--measure COLUMN=MEASURE` states one, `--where CONDITION` the filter.")
-    chosen = {c.expression.strip("`"): c.type for c in measures.values() if c.expression and c.type}
+    choices = sorted(measures.values(), key=lambda choice: " * " not in (choice.expression or ""))
+    chosen = {
+        name.strip("`"): choice.type
+        for choice in choices
+        if choice.expression and choice.type
+        for name in choice.expression.split(" * ")
+    }
     return replace(draft, measures=measures, seen=seen, omitted=omitted, types={**draft.types, **chosen})
 
 
@@ -131,7 +144,7 @@ def _describe_measure(choice: MeasureChoice, choices: Sequence[MeasureChoice], e
     return Seen(text=text, is_guess=bool(others) or equal < rows)
 
 
-def _list_aggregates(draft: JobDraft, shape: QueryShape) -> dict[str, Aggregate]:
+def map_aggregates(draft: JobDraft, shape: QueryShape) -> dict[str, Aggregate]:
     """Map the columns of the table to the aggregates of the state by their places, if both are as many."""
     columns = list(draft.value_columns)
     return dict(zip(columns, shape.aggregates, strict=True)) if len(columns) == len(shape.aggregates) else {}
@@ -141,7 +154,14 @@ def _rank(match: Match, column: str, by_place: Mapping[str, Aggregate]) -> list[
     """Return the measures that a column may have: those of the aggregate at its place first, then those of its name."""
     kinds = by_place[column].measures if column in by_place else ()
     choices = match.measures[column]
-    return sorted(choices, key=lambda choice: (choice.kind not in kinds, not _is_named(choice, column)))
+    return sorted(
+        choices,
+        key=lambda choice: (
+            choice.kind not in kinds,
+            " * " in (choice.expression or ""),
+            not _is_named(choice, column),
+        ),
+    )
 
 
 def _is_named(choice: MeasureChoice, column: str) -> bool:

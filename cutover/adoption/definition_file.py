@@ -61,16 +61,19 @@ def list_definition_parts(adoption: Adoption) -> Iterator[tuple[str, str, Seen]]
 
 def describe_test(adoption: Adoption) -> list[str]:
     """Describe what was tested, and which cells speak against the definition."""
+    batch = [adoption.batch.describe()] if adoption.batch else []
     verification = adoption.verification
     if verification is None or adoption.obstacle is not None:
-        return [f"Not tested against the log: {adoption.obstacle}."]
+        return [f"Not tested against the log: {adoption.obstacle}.", *batch]
     cells = f"{verification.equal_cells:,} of {count_noun(verification.cells, 'cell')}"
     basis = f"{count_noun(verification.records, 'record')} of {count_noun(verification.batches, 'batch')}"
     tried = f"{adoption.tried:,} {'hypothesis' if adoption.tried == 1 else 'hypotheses'} tried"
     windows = count_noun(verification.windows, "window")
     first = "Reproduces all" if verification.is_exact else "Reproduces only"
     lines = [f"{first} {cells} of the table in {windows}, computed from {basis}; {tried}."]
-    return [*lines, *map(_describe_difference, verification.differences)]
+    lines += [_describe_difference(cell) for cell in verification.differences] + batch
+    differences = adoption.batch.check.differences if adoption.batch and adoption.batch.check else ()
+    return [*lines, *map(_describe_difference, differences)]
 
 
 def _describe_difference(cell: CellDifference) -> str:
@@ -85,6 +88,7 @@ def render_adoption(adoption: Adoption) -> str:
     names = {"Delta", "Pipeline", "Policy", "SparkStream", "Topic"}
     names |= {choice.kind for choice in draft.measures.values()} | {format_window(draft.window).partition("(")[0]}
     names |= {"JsonField"} if draft.paths else set()
+    names |= {"BatchJob", type(adoption.batch.job.table).__name__} if adoption.batch else set()
     lines = [
         f'"""{draft.name}: what a streaming job of ours computes, in one sentence.',
         "",
@@ -106,6 +110,7 @@ def render_adoption(adoption: Adoption) -> str:
         *_render_measures(draft),
         "    },",
         *_render_stream(draft),
+        *([f"    batch={adoption.batch.render()},"] if adoption.batch else []),
         "    # How much difference between the job and batch is acceptable.",
         "    policy=Policy(max_late_share=1e-2),",
         ")",

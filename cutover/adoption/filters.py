@@ -1,7 +1,8 @@
 """Filters that are tried: conditions on one field whose values in the records suggest them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal
 from itertools import combinations
 from typing import Any
 
@@ -29,15 +30,13 @@ class Filter:
 NO_FILTER = Filter(sql=None, passes=lambda _: True)
 
 
-def combine_filters(first: Filter, filters: Iterable[Filter]) -> Iterator[Filter]:
-    """Yield the conjunction of a filter with each other one."""
-    for second in filters:
-        if first.sql is not None and second.sql is not None and first.sql != second.sql:
-            yield Filter(sql=f"{first.sql} AND {second.sql}", passes=_make_both(first.passes, second.passes))
-
-
-def _make_both(first: Passes, second: Passes) -> Passes:
-    return lambda values: first(values) and second(values)
+def combine_filters(first: Filter, second: Filter) -> Filter:
+    """Make the conjunction of two filters."""
+    if first.sql is None or second.sql is None or first.sql == second.sql:
+        return second if first.sql is None else first
+    return Filter(
+        sql=f"{first.sql} AND {second.sql}", passes=lambda values: first.passes(values) and second.passes(values)
+    )
 
 
 def list_filters(draft: JobDraft, records: Sequence[Values]) -> Iterator[Filter]:
@@ -86,3 +85,35 @@ def _list_sign_filters(name: str, values: set[Any]) -> Iterator[Filter]:
 
 def _literal(value: Any) -> str:
     return spark_literal(value) if isinstance(value, str) else str(value).lower()
+
+
+def list_number_values(draft: JobDraft, records: Sequence[Values]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the fields with many numbers, with their distinct values, ascending."""
+    for name, kind in draft.types.items():
+        values = {record[name] for record in records} - {None}
+        if (kind in {"int", "bigint", "double"} or kind.startswith("decimal")) and len(values) > MAX_VALUES:
+            yield name, sorted(values)
+
+
+def make_lower_bound(name: str, values: Sequence[Any], place: int) -> Filter:
+    """Make the condition that the largest `place + 1` values pass."""
+    last, below = values[-place - 1], values[-place - 2] if place + 1 < len(values) else None
+    bound = _round_between(below, last)
+    return _filter(name, f">= {bound}", lambda actual: actual is not None and actual >= last)
+
+
+def make_upper_bound(name: str, values: Sequence[Any], place: int) -> Filter:
+    """Make the condition that the smallest `place + 1` values pass."""
+    last, above = values[place], values[place + 1] if place + 1 < len(values) else None
+    bound = -_round_between(None if above is None else -above, -last)
+    return _filter(name, f"<= {bound}", lambda actual: actual is not None and actual <= last)
+
+
+def _round_between(below: Any, last: Any) -> Decimal:
+    """Return the number with the fewest digits that is larger than a value, and not larger than another one."""
+    exact = Decimal(str(last))
+    for digits in range(-6, 7):
+        rounded = exact.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR)
+        if below is None or rounded > Decimal(str(below)):
+            return rounded if digits > 0 else Decimal(int(rounded))
+    return exact

@@ -6,21 +6,29 @@ What is chosen is computed again as a whole, and its figures alone are reported.
 the range that was read are not compared.
 """
 
-import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from itertools import combinations
 from typing import Any, TypeVar
 
 from cutover.adoption.draft import JobDraft, MeasureChoice
-from cutover.adoption.evidence import ReadPlan, drop_zone, to_micros_of
-from cutover.adoption.filters import NO_FILTER, Filter, Values, combine_filters, list_filters
+from cutover.adoption.evidence import ReadPlan, drop_zone
+from cutover.adoption.filters import (
+    NO_FILTER,
+    Filter,
+    Values,
+    combine_filters,
+    list_filters,
+    list_number_values,
+    make_lower_bound,
+    make_upper_bound,
+)
+from cutover.adoption.trial import IndexedRows, JobReading, RowKey, Trial, find_noise, index_rows, is_equal, is_whole
 from cutover.definition.measures.kinds import Count
-from cutover.log.kafka import RawRecord
 from cutover.records.reference.lookups import no_dimensions
 from cutover.records.reference.run import (
     CountedRow,
-    EvaluatedRecord,
     Group,
     compute_measures,
     evaluate_records,
@@ -33,41 +41,23 @@ MAX_MATCHED = 12
 MAX_REFINED = 6
 """Number of equally good filters up to which each is tried together with every other one."""
 
+MAX_PAIRED = 25
+"""Number of filters of which each pair is tried."""
+
+MAX_BOUNDED = 4
+"""Number of filters with which bounds of numbers are tried."""
+
+MAX_CONDITIONS = 2
+"""Conditions that are added to a filter."""
+
+WHOLE_TYPES = frozenset({"INTEGER", "BIGINT"})
+"""Types of columns that may count records."""
+
 EXAMPLES = 5
 """Differing cells that are named."""
 
-_RELATIVE, _NOISE = 1e-9, 1e-12
-"""Distance of doubles that are equal, relative to the value, and to the largest value of the column."""
-
 Item = TypeVar("Item")
-RowKey = tuple[int, tuple[Any, ...]]  # start of the window, microseconds, and key
 Groups = Mapping[Group, Sequence[CountedRow]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobReading:
-    """Records of some batches of a job, and the rows of its table."""
-
-    plan: ReadPlan
-    records: Sequence[Sequence[RawRecord]]  # of each batch, by partition and offset
-    rows: Sequence[Values]  # of the table, with its columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedRows:
-    """Rows of the job's table in the windows that are tested."""
-
-    rows: Mapping[RowKey, Values]  # column -> value
-    copies: int  # further rows of a window and key that has one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """Records of the batches, evaluated for one draft without its filter, with measures that its columns may have."""
-
-    draft: JobDraft
-    choices: Mapping[str, MeasureChoice]  # name of a measure in the evaluation -> measure
-    batches: Sequence[Sequence[EvaluatedRecord]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +68,17 @@ class Match:
     rows: int  # of the table or of the hypothesis
     measures: Mapping[str, tuple[MeasureChoice, ...]]  # column -> those that reproduce most of its cells, all equal
     equal: Mapping[str, int]  # column -> cells that its best measures reproduce
+    condition: Filter = NO_FILTER
+    base: Trial | None = None  # the draft with the types that its records show, by which conditions are evaluated
+    trials: tuple[Trial, ...] = ()  # the draft with each type of its numbers
+
+    @property
+    def trial(self) -> Trial:
+        """The draft, evaluated with the types that its records show."""
+        if self.base is None:
+            msg = "expected a match of a trial"
+            raise LookupError(msg)
+        return self.base
 
     @property
     def share(self) -> float:
@@ -137,38 +138,102 @@ def find_matches(
         reading: What was read.
         is_filtered: The drafts have a filter already, which the caller states.
     """
-    scored: list[tuple[int, Trial, Filter]] = []
-    for trial in trials:
-        table = index_rows(trial, reading)
-        records = [record.parsed.values for batch in trial.batches for record in batch if record.reason is None]
-        filters = [NO_FILTER] if is_filtered else [NO_FILTER, *list_filters(trial.draft, records)]
-        found = [(_score(trial, condition, table, reading.plan), condition) for condition in filters]
-        best = _keep_best(found, lambda pair: -pair[0])
-        if best[0][0] and len(best) <= MAX_REFINED and not is_filtered:
-            refined = {both.sql: both for _, first in best for both in combine_filters(first, filters)}
-            found += [(_score(trial, condition, table, reading.plan), condition) for condition in refined.values()]
-        scored += [(score, trial, condition) for score, condition in found]
+    scored = [
+        (score, trial, condition)
+        for trial in trials
+        for score, condition in _score_filters(trial, reading, is_filtered=is_filtered)
+    ]
     closest = _keep_best(scored, lambda entry: -entry[0])
     closest.sort(key=lambda entry: (entry[2].sql is not None, len(entry[2].sql or "")))
     matches = []
-    evaluated: dict[tuple[str, str, str | None], Sequence[Trial]] = {}
+    evaluated: dict[tuple[str, str | None], Sequence[Trial]] = {}
     for _, trial, condition in closest[:MAX_MATCHED]:
-        name = trial.draft.event_time, trial.draft.parse, trial.draft.record_id
+        name = trial.draft.event_time, trial.draft.record_id
         evaluated[name] = evaluated.get(name) or variants(trial.draft)
-        same_mode = [replace(variant, draft=_with_rules(variant.draft, trial.draft)) for variant in evaluated[name]]
-        matches.append(_match(same_mode, condition, index_rows(trial, reading), reading.plan))
-    return _keep_best(matches, lambda match: match.share), len(scored)
+        matches.append(_match(trial, evaluated[name], condition, reading))
+    best_matches = _keep_best(matches, lambda match: match.share)
+    if best_matches and best_matches[0].share < 1 and not is_filtered:
+        best_matches, count = _refine(best_matches, reading)
+        return best_matches, len(scored) + count
+    return best_matches, len(scored)
 
 
-def _with_rules(draft: JobDraft, other: JobDraft) -> JobDraft:
-    return replace(
-        draft,
-        output_mode=other.output_mode,
-        single_watermark=other.single_watermark,
-        record_id=other.record_id,
-        latest_by=other.latest_by,
-        seen=other.seen,
-    )
+def _score_filters(trial: Trial, reading: JobReading, *, is_filtered: bool) -> list[tuple[int, Filter]]:
+    """Score the filters of a trial; each pair of them, and bounds with the best ones, only if none leaves the rows."""
+    table = index_rows(trial, reading)
+
+    def score(filters: Iterable[Filter]) -> list[tuple[int, Filter]]:
+        return [(_score(trial, condition, table, reading.plan), condition) for condition in filters]
+
+    if is_filtered:
+        return score([NO_FILTER])
+    records = [record.parsed.values for batch in trial.batches for record in batch if record.reason is None]
+    plain = score([NO_FILTER, *list_filters(trial.draft, records)])
+    plain += score(_list_thresholds(trial, NO_FILTER, records, reading))
+    if min(differing for differing, _ in plain) == 0:
+        return plain
+    ranked = [condition for _, condition in sorted(plain, key=lambda entry: entry[0])]
+    pairs = [combine_filters(first, second) for first, second in combinations(ranked[:MAX_PAIRED], 2)]
+    for base in ranked[:MAX_BOUNDED]:
+        pairs += [combine_filters(base, bound) for bound in _list_thresholds(trial, base, records, reading)]
+    return plain + score({pair.sql: pair for pair in pairs}.values())
+
+
+def _refine(matches: list[Match], reading: JobReading) -> tuple[list[Match], int]:
+    """Try further conditions with the best filters, by their measures, until none reproduces more cells."""
+    best, tried = matches, 0
+    for _ in range(MAX_CONDITIONS):
+        closer = list[Match]()
+        for match in best[:MAX_REFINED]:
+            conditions = list(_list_further(match, reading))
+            quick = [_match(match.trial, _restrict(match), condition, reading) for condition in conditions]
+            closer += [replace(each, trials=match.trials) for each in quick if each.share > match.share]
+            tried += len(conditions)
+        closest = _keep_best(closer, lambda match: match.share)[:MAX_REFINED]
+        if not closest:
+            break
+        full = [_match(match.trial, match.trials, match.condition, reading) for match in closest]
+        best = _keep_best(full, lambda match: match.share)
+        if best[0].share == 1:
+            break
+    return sorted(best, key=lambda match: len(match.condition.sql or "")), tried
+
+
+def _restrict(match: Match) -> list[Trial]:
+    """Return the variants of a match with one measure for each column."""
+    first = {choices[0] for choices in match.measures.values() if choices}
+    trials = [
+        replace(trial, choices={name: choice for name, choice in trial.choices.items() if choice in first})
+        for trial in match.trials
+    ]
+    return [trial for trial in trials if trial.choices] or trials[:1]
+
+
+def _list_further(match: Match, reading: JobReading) -> Iterator[Filter]:
+    """Yield further conditions, each together with the filter of a match."""
+    trial = match.trial
+    records = [record.parsed.values for batch in trial.batches for record in batch if record.reason is None]
+    further = [*list_filters(trial.draft, records), *_list_thresholds(trial, match.condition, records, reading)]
+    return (combine_filters(match.condition, condition) for condition in further)
+
+
+def _list_thresholds(trial: Trial, base: Filter, records: Sequence[Values], reading: JobReading) -> Iterator[Filter]:
+    """Yield bounds of numbers that, with another filter, leave as many records as a column of the table counts."""
+    rows = index_rows(trial, reading).rows.values()
+    whole = [column for column, kind in trial.draft.value_columns.items() if kind in WHOLE_TYPES]
+    totals = {sum(row[column] or 0 for row in rows) for column in whole}
+
+    def count(condition: Filter) -> int:
+        groups = _group(trial, trial, combine_filters(base, condition), reading.plan)
+        return sum(map(len, groups.values()))
+
+    for name, values in list_number_values(trial.draft, records):
+        for make in (make_lower_bound, make_upper_bound):
+            bounds = [make(name, values, place) for place in range(len(values))]
+            for total in totals:
+                place = bisect_left(bounds, total, key=count)  # each leaves more records than the one before
+                if place < len(bounds) and count(bounds[place]) == total:
+                    yield bounds[place]
 
 
 def _keep_best(items: Sequence[Item], rate: Callable[[Item], float]) -> list[Item]:
@@ -176,76 +241,31 @@ def _keep_best(items: Sequence[Item], rate: Callable[[Item], float]) -> list[Ite
     return [item for item in items if rate(item) == highest]
 
 
-def index_rows(trial: Trial, reading: JobReading) -> IndexedRows:
-    """Index the rows of a table by window and key; those of a table with a row per record are grouped."""
-    draft, plan = trial.draft, reading.plan
-    ids = _list_ids(trial) if draft.row_per_record and plan.is_partial else None
-    indexed: dict[RowKey, dict[str, Any]] = {}
-    copies = 0
-    for row in _select_latest(draft, reading.rows):
-        moment = row[draft.start_column]
-        key = tuple(drop_zone(row[part.column]) for part in draft.key)
-        if moment is None or (ids is not None and key[0] not in ids):
-            continue
-        micros = to_micros_of(moment)
-        start = draft.window.assign_windows(micros)[-1].start if draft.row_per_record else micros
-        if not is_whole(plan, start):
-            continue
-        if draft.row_per_record:
-            indexed[start, key] = _merge_row(draft, indexed.get((start, key)), row)
-        else:
-            copies += (start, key) in indexed
-            indexed[start, key] = dict(row)
-    return IndexedRows(rows=indexed, copies=copies)
-
-
-def _select_latest(draft: JobDraft, rows: Sequence[Values]) -> Iterable[Values]:
-    """Select the newest row of each window and key, if the draft says which column orders them."""
-    if draft.latest_by is None:
-        return rows
-    newest: dict[tuple[Any, ...], Values] = {}
-    for row in rows:
-        key = row[draft.start_column], *(row[part.column] for part in draft.key)
-        if key not in newest or row[draft.latest_by] > newest[key][draft.latest_by]:
-            newest[key] = row
-    return newest.values()
-
-
-def _list_ids(trial: Trial) -> set[Any]:
-    (part,) = trial.draft.key
-    return {record.parsed.values[part.field] for batch in trial.batches for record in batch if record.reason is None}
-
-
-def _merge_row(draft: JobDraft, merged: Mapping[str, Any] | None, row: Values) -> dict[str, Any]:
-    """Merge a row into those of its record: the number of rows, and the largest value of each column."""
-    result = dict(merged or {})
-    for column, choice in draft.measures.items():
-        value = (result.get(column) or 0) + 1 if choice.expression is None else row[column]
-        known = result.get(column)
-        is_larger = choice.expression is None or known is None or (value is not None and value > known)
-        result[column] = value if is_larger else known
-    return result
-
-
-def is_whole(plan: ReadPlan, start: int) -> bool:
-    """Return whether all records of a window that starts at a time were read."""
-    return plan.whole_from is None or start >= plan.whole_from
-
-
 def _is_written(draft: JobDraft, plan: ReadPlan, end: int) -> bool:
     """Return whether the job has written a window: in append mode once it is closed, and not before."""
     return draft.output_mode != "append" or draft.row_per_record or end <= plan.closed_until
 
 
-def _group(trial: Trial, condition: Filter, plan: ReadPlan) -> Groups:
-    """Group the records that pass a filter, of the windows that are tested, as the job would."""
+def _group(trial: Trial, variant: Trial, condition: Filter, plan: ReadPlan) -> Groups:
+    """Group the records that pass a filter, of the windows that are tested, as the job would.
+
+    Args:
+        trial: Its rules hold, and conditions are evaluated by its values.
+        variant: The same records, with other types of numbers, whose values are grouped.
+        condition: The filter.
+        plan: The batches.
+    """
     draft = trial.draft
     epochs = (
         (
-            [record for record in records if record.reason is None and condition.passes(record.parsed.values)],
+            [
+                record
+                for record, base in zip(records, base_records, strict=True)
+                if record.reason is None and base.reason is None and condition.passes(base.parsed.values)
+            ],
             None if draft.keeps_late else batch.watermark if draft.single_watermark else batch.judged_by,
         )
-        for batch, records in zip(plan.batches, trial.batches, strict=True)
+        for batch, records, base_records in zip(plan.batches, variant.batches, trial.batches, strict=True)
     )
     groups = group_records(draft.make_pipeline({"rows": Count()}), epochs)
     return {
@@ -259,10 +279,9 @@ def _index_groups(groups: Groups) -> dict[RowKey, Group]:
 
 def _score(trial: Trial, condition: Filter, table: IndexedRows, plan: ReadPlan) -> int:
     """Count the rows that only one side has, and those whose number of records no column of the table has."""
-    draft, groups = trial.draft, _group(trial, condition, plan)
+    draft, groups = trial.draft, _group(trial, trial, condition, plan)
     index = _index_groups(groups)
-    whole = {"BIGINT", "INTEGER", "HUGEINT"}
-    columns = [name for name, kind in draft.value_columns.items() if kind in whole and not draft.row_per_record]
+    columns = [name for name, kind in draft.value_columns.items() if kind in WHOLE_TYPES and not draft.row_per_record]
     columns += [name for name, choice in draft.measures.items() if choice.expression is None]
     differing = [
         sum(table.rows[key][column] != len(groups[index[key]]) for key in index.keys() & table.rows.keys())
@@ -271,15 +290,15 @@ def _score(trial: Trial, condition: Filter, table: IndexedRows, plan: ReadPlan) 
     return len(index.keys() ^ table.rows.keys()) + table.copies + min(differing, default=0)
 
 
-def _match(variants: Sequence[Trial], condition: Filter, table: IndexedRows, plan: ReadPlan) -> Match:
+def _match(base: Trial, variants: Sequence[Trial], condition: Filter, reading: JobReading) -> Match:
     """Count for each column the cells that each measure reproduces, with each type that numbers may have."""
-    draft = variants[0].draft
+    draft, table = base.draft, index_rows(base, reading)
     columns = list(draft.measures if draft.row_per_record else draft.value_columns)
-    noise = {column: _find_noise(row[column] for row in table.rows.values()) for column in columns}
+    noise = {column: find_noise(row[column] for row in table.rows.values()) for column in columns}
     counts: dict[str, dict[MeasureChoice, int]] = {column: {} for column in columns}
     rows = 0
     for trial in variants:
-        groups = _group(trial, condition, plan)
+        groups = _group(base, trial, condition, reading.plan)
         index = _index_groups(groups)
         pipeline = trial.draft.make_pipeline({name: choice.make() for name, choice in trial.choices.items()})
         computed = compute_measures(pipeline, groups)
@@ -299,6 +318,9 @@ def _match(variants: Sequence[Trial], condition: Filter, table: IndexedRows, pla
             for column in columns
         },
         equal=most,
+        condition=condition,
+        base=base,
+        trials=tuple(variants),
     )
 
 
@@ -312,7 +334,7 @@ def verify(draft: JobDraft, reading: JobReading) -> DraftCheck:
     passing = replace(
         trial, batches=[[r for r in batch if r.evaluated is not None and r.evaluated.passes] for batch in batches]
     )
-    table, groups = index_rows(trial, reading), _group(passing, NO_FILTER, reading.plan)
+    table, groups = index_rows(trial, reading), _group(passing, passing, NO_FILTER, reading.plan)
     index, computed = _index_groups(groups), compute_measures(pipeline, groups)
     differences = list(_list_differences(draft, table, index, computed))
     rows = index.keys() | table.rows.keys()
@@ -333,7 +355,7 @@ def _list_differences(
 ) -> Iterator[CellDifference]:
     for column in draft.measures:
         name = draft.name_measure(column)
-        noise = _find_noise(row[column] for row in table.rows.values())
+        noise = find_noise(row[column] for row in table.rows.values())
         for key in index.keys() | table.rows.keys():
             expected = computed[index[key]][name] if key in index else None
             actual = table.rows[key][column] if key in table.rows else None
@@ -342,23 +364,3 @@ def _list_differences(
             start, parts = key
             value = drop_zone(expected)
             yield CellDifference(window_start=start, key=parts, column=column, expected=value, actual=actual)
-
-
-def _find_noise(values: Iterable[Any]) -> float:
-    sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
-    return max(sizes, default=0.0) * _NOISE
-
-
-def is_equal(expected: Any, actual: Any, noise: float) -> bool:
-    """Return whether two values are equal; doubles may differ in their last digits, since Spark adds in any order."""
-    if expected is None or actual is None:
-        return expected is actual
-    numbers = (int, float, Decimal)
-    if isinstance(actual, bool) or not isinstance(actual, numbers):
-        return bool(drop_zone(expected) == actual)
-    if isinstance(expected, bool | str) or not (isinstance(expected, numbers) or hasattr(expected, "__float__")):
-        return False
-    if isinstance(actual, float) or not isinstance(expected, int | Decimal):
-        left, right = float(expected), float(actual)
-        return (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=noise)
-    return bool(expected == actual)

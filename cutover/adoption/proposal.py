@@ -226,7 +226,7 @@ def _find_key_field(name: str, column: str, table: StreamTable, sample: RecordSa
     covering = [field for field, known in sample.values.items() if values and values <= known]
     if not covering:
         msg = f"Key `{name}` (column `{column}`): expected a field of the records with its values, the records have "
-        hint = f"\nHint: `--key {column}=EXPRESSION` states how the query computes it, such as `upper(merchant)`."
+        hint = f"\nHint: `--key {column}=EXPRESSION` states how the query computes it, such as `trim(merchant)`."
         raise DefinitionError(msg + f"{', '.join(sample.values)}.{hint}")
     reason = f"several fields have all values of the column `{column}`"
     return choose(

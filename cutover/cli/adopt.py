@@ -1,5 +1,6 @@
 """Command `cutover adopt`: writes the definition of a team's own jobs, and tests it against log and tables."""
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -16,7 +17,8 @@ from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.settings import load_settings
 
-RECORDS = 100_000
+_ADDRESS = re.compile(r"env:|\w+://")
+RECORDS = 30_000
 """Records that are read at most, unless the caller says otherwise."""
 
 
@@ -24,6 +26,10 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     name: Annotated[str, typer.Argument(help="Name of the new pipeline.")],
     checkpoint: Annotated[str, typer.Option(help="checkpointLocation of the streaming query: a folder or a URI.")],
     stream: Annotated[str, typer.Option(help="Delta table that the query writes: a folder or a URI.")],
+    batch: Annotated[
+        str | None,
+        typer.Option(help="Table of the batch job: a folder, `iceberg://catalog/ns.table` or `env:NAME#schema.table`."),
+    ] = None,
     topic: Annotated[
         str | None, typer.Option(help="Topic that the query reads; the checkpoint has to name it.")
     ] = None,
@@ -67,6 +73,7 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         name=name,
         checkpoint=make_absolute(checkpoint, of="--checkpoint"),
         stream=make_absolute(stream, of="--stream"),
+        batch=None if batch is None else batch if _ADDRESS.match(batch) else make_absolute(batch, of="--batch"),
         topic=topic,
         time_format=time_format,
         records=records,
@@ -78,7 +85,7 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     return Output(
         document=_encode(adoption, str(target)),
         lines=_list_lines(adoption, str(target)),
-        exit_code=1 if adoption.obstacle is None and not _is_exact(adoption) else 0,
+        exit_code=1 if adoption.is_different else 0,
     )
 
 
@@ -142,6 +149,7 @@ def _encode(adoption: Adoption, file: str) -> dict[str, object]:
         "cells": verification.cells if verification else 0,
         "equal_cells": verification.equal_cells if verification else 0,
         "hypotheses": adoption.tried,
+        "batch": None if adoption.batch is None else adoption.batch.describe(),
         "different_cells": [
             {
                 "window_start": cell.window_start,

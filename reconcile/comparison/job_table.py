@@ -7,6 +7,7 @@ with a row per record, the rows are grouped by window and key first, with the de
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ NOISE = 1e-12
 """Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
 
 _ONLY_VALUE = "CASE WHEN min({0}) = max({0}) AND count({0}) = count(*) THEN max({0}) END"
+_DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 _AGGREGATES: Mapping[type, str] = {
     Count: "count(*)",
     First: _ONLY_VALUE,
@@ -329,7 +331,8 @@ def _differs_sql(sides: Sides, link: JobLink, name: str) -> str:
     is_float = any(map(is_float_column, kinds))
     if is_float:
         relative = SINGLE_RELATIVE if "FLOAT" in kinds else FLOAT_RELATIVE
-        value = Value(name=name, exact=False, relative=relative, absolute=_find_noise(sides, link, name))
+        absolute = max(_find_noise(sides, link, name), *map(_find_rounding, kinds))
+        value = Value(name=name, exact=False, relative=relative, absolute=absolute)
     else:
         value = Value(name=name)
     kind = "::DOUBLE" if is_float else ""
@@ -343,6 +346,12 @@ def _find_noise(sides: Sides, link: JobLink, name: str) -> float:
     query = f"SELECT coalesce(max(size) FILTER (isfinite(size)), 0) FROM ({tables})"
     (largest,) = fetch_row(sides.connection, query)
     return float(largest) * NOISE
+
+
+def _find_rounding(kind: str) -> float:
+    """Find how far a decimal column is from the double that was rounded to its digits: half of the last one."""
+    digits = _DECIMAL.fullmatch(kind)
+    return 0.0 if digits is None else 0.5 * 10.0 ** -int(digits[1]) * (1 + FLOAT_RELATIVE)
 
 
 def _list_types(sides: Sides, table: str) -> dict[str, str]:

@@ -1,0 +1,190 @@
+"""Batch job of a team: where its table is, which columns it has, and whether it has the rows of a definition."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from cutover.adoption.draft import Choose, JobDraft, Question
+from cutover.adoption.evidence import drop_zone
+from cutover.adoption.hypotheses import DraftCheck, verify
+from cutover.adoption.trial import JobReading
+from cutover.counts import count_noun
+from cutover.definition.model.batch_job import BatchJob, Iceberg, JobTableKind, Parquet, Postgres
+from cutover.definition.model.spark_stream import WINDOW_START, Delta
+from cutover.engine import queries
+from cutover.errors import DefinitionError
+from cutover.lake.tables import delta
+from cutover.positions.batch_table import bind_job_table
+from cutover.positions.position import Position, UnknownPosition
+from cutover.quoting import identifier
+from cutover.sources.addresses import ICEBERG, mask_source, parse_table_address
+from cutover.sources.binding import open_binder, types_of
+
+_VIEW = "adopted_batch_job"
+_REFERENCE = re.compile(r"env:(\w+)#(.+)")
+_NUMBERS = re.compile(r"(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedBatchJob:
+    """Batch job of a definition, and how far its table was tested."""
+
+    job: BatchJob
+    check: DraftCheck | None  # None: not tested
+    obstacle: str | None  # why it was not tested
+
+    def render(self) -> str:
+        """Render the value of `batch` in a definition."""
+        columns = f", columns={json.dumps(dict(self.job.columns))}" if self.job.columns else ""
+        match self.job.table:
+            case Postgres(table=table, server=server):
+                kind = f"Postgres(table={json.dumps(table)}, server={json.dumps(server)})"
+            case Iceberg(table=place) | Delta(path=place) | Parquet(path=place):
+                kind = f"{type(self.job.table).__name__}({json.dumps(place)})"
+        return f"BatchJob(table={kind}{columns})"
+
+    def describe(self) -> str:
+        """Describe how far the table of the batch job was tested."""
+        if self.check is None:
+            return f"Batch table: not tested; {self.obstacle}."
+        cells = f"{self.check.equal_cells:,} of {count_noun(self.check.cells, 'cell')}"
+        how_many = "all" if self.check.is_exact else "only"
+        return f"Batch table: the definition reproduces {how_many} {cells} at its position."
+
+
+def find_job_table_kind(place: str) -> JobTableKind:
+    """Find what kind of table a place is: an absolute path, `iceberg://...` or `env:NAME#schema.table`.
+
+    Raises:
+        DefinitionError: It is an address with which a definition would contain a password.
+    """
+    reference = _REFERENCE.fullmatch(place)
+    if reference is not None:
+        return Postgres(table=reference[2], server=reference[1])
+    address = parse_table_address(place)
+    if address is not None and address.scheme == ICEBERG:
+        return Iceberg(place)
+    if address is not None:
+        msg = f"--batch: expected a folder, `iceberg://...` or `env:NAME#schema.table`, got `{mask_source(place)}`."
+        raise DefinitionError(msg + "\nHint: `export NAME=postgresql://user:password@host/database`: no password here.")
+    if delta.exists(place):
+        return Delta(place)
+    return Iceberg(place) if list(Path(place).glob("metadata/*.metadata.json")) else Parquet(place)
+
+
+def adopt_batch_job(
+    connection: duckdb.DuckDBPyConnection, place: str, draft: JobDraft, reading: JobReading | str, choose: Choose
+) -> AdoptedBatchJob:
+    """Find the columns of a batch job's table, and compare it with the definition at the position that it has recorded.
+
+    Args:
+        connection: For its rows.
+        place: Of the table.
+        draft: The complete definition.
+        reading: Records that were read for the streaming job; or why none were.
+        choose: Asks which column is meant.
+
+    Raises:
+        DefinitionError: A column is missing, or the table cannot be compared by windows.
+        LakeError: It cannot be read.
+    """
+    if draft.row_per_record:
+        msg = "--batch: expected a streaming job with a row per window and key, by which the batch table is compared."
+        raise DefinitionError(msg + "\nHint: `cutover diff` compares two tables with a row per record.")
+    job = BatchJob(table=find_job_table_kind(place))
+    with open_binder(connection, None) as binder, bind_job_table(binder, _VIEW, job) as bound:
+        if isinstance(bound, UnknownPosition):
+            untyped: frozenset[str] = binder.bind(_VIEW, place).untyped
+        else:
+            untyped = bound.untyped
+        names = dict(_map_columns(draft, types_of(connection, _VIEW), place, choose))
+        job = replace(job, columns={name: column for name, column in names.items() if name != column})
+        if isinstance(reading, str):
+            return AdoptedBatchJob(job=job, check=None, obstacle=reading)
+        obstacle = bound.reason if isinstance(bound, UnknownPosition) else _find_gap(bound.position, draft, reading)
+        if obstacle is not None or isinstance(bound, UnknownPosition):
+            return AdoptedBatchJob(job=job, check=None, obstacle=obstacle)
+        rows = list(_read_rows(connection, list(names.values()), untyped))
+        ends = bound.position.topics[draft.topic]
+    records = [[r for r in batch if r.offset < ends.get(r.partition, 0)] for batch in reading.records]
+    check = verify(_make_batch_draft(draft, names), replace(reading, records=records, rows=rows))
+    return AdoptedBatchJob(job=job, check=check, obstacle=None)
+
+
+def _find_gap(position: Position, draft: JobDraft, reading: JobReading) -> str | None:
+    """Find why a table cannot be tested with the records that were read."""
+    read_to = reading.plan.batches[-1].ends
+    if set(position.topics) != {draft.topic}:
+        return f"its position is one of {', '.join(sorted(position.topics))}, expected `{draft.topic}`"
+    if position.upto is not None:
+        return "its position is bounded; `cutover reconcile` judges the rows that it can"
+    if any(end > read_to.get(partition, 0) for partition, end in position.topics[draft.topic].items()):
+        return "it has read beyond the newest batch of the streaming job; `cutover reconcile` compares it"
+    return None
+
+
+def _map_columns(draft: JobDraft, types: Mapping[str, str], place: str, choose: Choose) -> Iterator[tuple[str, str]]:
+    """Yield each name of the definition with the column of the table that has it."""
+    used = set[str]()
+    wanted: list[tuple[str, tuple[str, ...], Sequence[str]]] = [
+        (WINDOW_START, (WINDOW_START, draft.start_column), [c for c, kind in types.items() if _is_time(kind)]),
+        *((part.field, (part.field, part.column), [c for c, k in types.items() if _is_key(k)]) for part in draft.key),
+        *((draft.name_measure(column), (column, draft.name_measure(column)), list(types)) for column in draft.measures),
+    ]
+    for name, names, candidates in wanted:
+        free = [column for column in candidates if column not in used]
+        named = next((c for c in free if c.lower() in {known.lower() for known in names}), None)
+        if name in draft.make_measures():
+            free = [column for column in free if _NUMBERS.fullmatch(types[column])] or free
+        if named is None and name == WINDOW_START and types.get("window", "").startswith("STRUCT"):
+            named = "window.start"
+        if named is None and not free:
+            msg = f"--batch `{mask_source(place)}`: expected a column for `{name}`, it has {', '.join(types)}."
+            raise DefinitionError(msg)
+        question = Question(
+            option=f'columns={{"{name}": ...}}` in the definition, without `--batch',
+            part=f"the column of the batch table with `{name}`",
+            choices=tuple(free),
+            reason="no column has this name",
+        )
+        column = named or choose(question)
+        used.add(column)
+        yield name, column
+
+
+def _is_time(kind: str) -> bool:
+    return kind.startswith("TIMESTAMP") or kind == "DATE"
+
+
+def _is_key(kind: str) -> bool:
+    return not (_is_time(kind) or kind in {"DOUBLE", "FLOAT"} or kind.startswith(("DECIMAL", "STRUCT")))
+
+
+def _read_rows(
+    connection: duckdb.DuckDBPyConnection, columns: Sequence[str], untyped: frozenset[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the view; times are in UTC, without a zone."""
+    selected = ", ".join(f"{'.'.join(map(identifier, name.split('.')))} AS {identifier(name)}" for name in columns)
+    for row in queries.query_table(connection, f"SELECT {selected} FROM {_VIEW}").to_pylist():  # noqa: S608 -- quoted
+        yield {
+            name: Decimal(value) if name in untyped and value is not None else drop_zone(value)
+            for name, value in row.items()
+        }
+
+
+def _make_batch_draft(draft: JobDraft, names: Mapping[str, str]) -> JobDraft:
+    """Make the definition as the batch job computes it: without late records, and with the columns of its table."""
+    return replace(
+        draft,
+        start_column=names[WINDOW_START],
+        key=tuple(replace(part, column=names[part.field]) for part in draft.key),
+        measures={names[draft.name_measure(column)]: choice for column, choice in draft.measures.items()},
+        output_mode="complete",
+        latest_by=None,
+    )

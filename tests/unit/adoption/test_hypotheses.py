@@ -1,0 +1,137 @@
+"""Hypotheses over a small log: the filter, the mode and the measures under which a table has its cells."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from cutover.adoption.completion import complete_draft, list_variants
+from cutover.adoption.draft import JobDraft, KeyPart, Question, Stated
+from cutover.adoption.evidence import ReadBatch, ReadPlan
+from cutover.adoption.filters import make_lower_bound, make_upper_bound
+from cutover.adoption.hypotheses import evaluate_draft, find_matches, verify
+from cutover.adoption.query import Aggregate, QueryShape
+from cutover.adoption.trial import JobReading, is_equal
+from cutover.definition import Fixed
+from cutover.log.kafka import RawRecord
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+Record = Mapping[str, Any]
+PAYMENTS: Sequence[Record] = [
+    {
+        "merchant": "abc"[number % 3],
+        "amount": f"{number * 37 % 100 - 10 + number / 100:.2f}",
+        "status": ("settled", "pending", "settled", "failed", None)[number * 7 % 5],
+        "at": (NOON + timedelta(minutes=number)).isoformat(),
+    }
+    for number in range(240)
+]
+DRAFT = JobDraft(
+    name="payments",
+    topic="payments",
+    checkpoint="/c",
+    table="/t",
+    types={"merchant": "string", "amount": "decimal(12,2)", "status": "string", "at": "timestamp"},
+    paths={},
+    event_time="at",
+    time_format="iso",
+    window=Fixed(hours=1),
+    start_column="hour",
+    key=(KeyPart(field="merchant", column="merchant"),),
+    value_columns={"payments": "BIGINT", "total": "DECIMAL(20,2)"},
+    output_mode="update",
+)
+SHAPE = QueryShape(
+    topic="payments",
+    is_grouped=True,
+    keys=(),
+    aggregates=(Aggregate(measures=("Count",), buffers=("count",)), Aggregate(measures=("Sum",), buffers=("sum",))),
+    deduplicated_by=None,
+    deduplicated_time=None,
+    delay=None,
+    drops_late=False,
+)
+
+
+def read_log(passes: Callable[[Record], bool]) -> JobReading:
+    """Return the log, with the table of a job that has a filter."""
+    records = [
+        RawRecord(partition=0, offset=offset, log_time_micros=0, value=json.dumps(each).encode())
+        for offset, each in enumerate(PAYMENTS)
+    ]
+    groups = defaultdict[tuple[datetime, str], list[Decimal]](list)
+    for each in filter(passes, PAYMENTS):
+        hour = datetime.fromisoformat(each["at"]).replace(minute=0, tzinfo=None)
+        groups[hour, each["merchant"]].append(Decimal(each["amount"]))
+    rows = [
+        {"hour": hour, "merchant": key, "payments": len(values), "total": sum(values)}
+        for (hour, key), values in groups.items()
+    ]
+    batch = ReadBatch(number=0, ends={0: len(records)}, judged_by=0, watermark=0)
+    plan = ReadPlan(starts={0: 0}, batches=(batch,), whole_from=None, closed_until=0, records=len(records))
+    return JobReading(plan=plan, records=[records], rows=rows)
+
+
+def take_first(question: Question) -> str:
+    return question.choices[0]
+
+
+@pytest.mark.parametrize(
+    ("passes", "where"),
+    [
+        (lambda _: True, None),
+        (lambda each: each["status"] == "settled", "status = 'settled'"),
+        (lambda each: each["status"] is not None, "status IS NOT NULL"),
+        (lambda each: float(each["amount"]) > 0, "amount > 0"),
+        (lambda each: float(each["amount"]) >= 12.5, "amount >= 13"),
+        (lambda each: each["status"] == "settled" and float(each["amount"]) > 0, "status = 'settled' AND amount > 0"),
+    ],
+)
+def test_the_filter_of_a_job_is_found(passes: Callable[[Record], bool], where: str | None) -> None:
+    reading = read_log(passes)
+    matches, _ = find_matches(
+        [evaluate_draft(DRAFT, (), reading)],
+        lambda draft: [
+            evaluate_draft(_with_types(draft, variant.types), variant.choices, reading)
+            for variant in list_variants(draft, SHAPE)
+        ],
+        reading,
+        is_filtered=False,
+    )
+    draft = complete_draft(matches[0], SHAPE, Stated(), take_first)
+
+    assert {column: choice.text for column, choice in draft.measures.items()} == {
+        "payments": "Count()",
+        "total": 'Sum("amount")',
+    }
+    assert draft.types["amount"] == "decimal(10,2)"
+    assert draft.where == where
+    check = verify(draft, reading)
+    assert (check.is_exact, check.differences) == (True, ())
+
+
+def _with_types(draft: JobDraft, types: Mapping[str, str]) -> JobDraft:
+    return replace(draft, types=types)
+
+
+def test_bounds_have_the_fewest_digits_that_separate_their_values() -> None:
+    values = [0.2, 11.83, 14.9, 220.0]
+
+    assert [make_lower_bound("x", values, place).sql for place in range(4)] == [
+        "x >= 200",
+        "x >= 14",
+        "x >= 10",
+        "x >= 0",
+    ]
+    assert make_upper_bound("x", values, 1).sql == "x <= 12"
+
+
+def test_a_decimal_is_equal_to_the_double_that_was_rounded_to_its_digits() -> None:
+    assert is_equal(10 / 3, Decimal("3.333333"), 0.0)
+    assert not is_equal(10 / 3, Decimal("3.333334"), 0.0)
+    assert not is_equal(Decimal("3.33"), Decimal("3.34"), 0.0)
