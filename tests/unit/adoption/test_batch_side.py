@@ -1,0 +1,96 @@
+"""Batch jobs whose tables are compared with a definition at the position that they have recorded."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job, find_job_table_kind
+from cutover.adoption.draft import JobDraft, MeasureChoice
+from cutover.adoption.trial import JobReading
+from cutover.definition import Delta, Iceberg, Parquet, Postgres
+from cutover.engine import queries
+from cutover.errors import DefinitionError
+from tests.unit.adoption.test_hypotheses import DRAFT, PAYMENTS, read_log, take_first
+
+COMPLETE: JobDraft = replace(
+    DRAFT,
+    types={**DRAFT.types, "amount": "decimal(10,2)"},
+    measures={"payments": MeasureChoice("Count"), "total": MeasureChoice("Sum", "amount")},
+)
+
+
+def write_table(folder: Path, reading: JobReading, position: object, *, change: int = 0) -> str:
+    rows = [
+        {"hour": row["hour"], "shop": row["merchant"], "payments": row["payments"] + change, "revenue": row["total"]}
+        for row in reading.rows
+    ]
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps(position)} if position else {})
+    write_deltalake(str(folder), pa.Table.from_pylist(rows), commit_properties=properties)
+    return str(folder)
+
+
+def adopt_table(place: str, reading: JobReading, draft: JobDraft = COMPLETE) -> AdoptedBatchJob:
+    with queries.open_duckdb() as connection:
+        return adopt_batch_job(connection, place, draft, reading, take_first)
+
+
+def test_a_table_is_compared_at_its_position_and_its_columns_are_named(tmp_path: Path) -> None:
+    reading = read_log(lambda each: each["at"] < "2026-03-01T14:00")  # two hours, of which the job has read all records
+    batch = adopt_table(write_table(tmp_path / "t", reading, {"payments": {"0": 120}}), reading)
+
+    assert batch.check is not None
+    assert (batch.check.is_exact, batch.check.cells, batch.check.windows) == (True, 12, 2)
+    columns = '{"merchant": "shop", "total": "revenue", "window_start": "hour"}'
+    assert batch.render().startswith(f'BatchJob(table=Delta("{tmp_path}/t"), columns=')
+    assert json.dumps(dict(batch.job.columns), sort_keys=True) == columns
+    assert "all 12 of 12 cells" in batch.describe()
+
+
+def test_cells_that_differ_are_counted(tmp_path: Path) -> None:
+    reading = read_log(lambda each: each["at"] < "2026-03-01T14:00")
+    batch = adopt_table(write_table(tmp_path / "t", reading, {"payments": {"0": 120}}, change=1), reading)
+
+    assert batch.check is not None
+    assert (batch.check.equal_cells, batch.check.cells) == (6, 12)
+    assert {cell.column for cell in batch.check.differences} == {"payments"}
+
+
+@pytest.mark.parametrize(
+    ("position", "reason"),
+    [
+        (None, "position"),
+        ({"payments": {"0": len(PAYMENTS) + 1}}, "beyond the newest batch"),
+        ({"other": {"0": 1}}, "one of other, expected `payments`"),
+    ],
+)
+def test_a_table_whose_position_does_not_allow_it_is_not_tested(tmp_path: Path, position: object, reason: str) -> None:
+    reading = read_log(lambda _: True)
+    batch = adopt_table(write_table(tmp_path / "t", reading, position), reading)
+
+    assert batch.check is None
+    assert reason in batch.describe()
+
+
+def test_a_missing_column_and_a_row_per_record_are_rejected(tmp_path: Path) -> None:
+    reading = read_log(lambda _: True)
+    place = str(tmp_path / "t")
+    write_deltalake(place, pa.table({"payments": [1]}))
+    with pytest.raises(DefinitionError, match="expected a column for `window_start`, it has payments"):
+        adopt_table(place, reading)
+    with pytest.raises(DefinitionError, match="row per window and key"):
+        adopt_table(place, reading, replace(COMPLETE, row_per_record=True))
+
+
+def test_the_kind_of_a_table_is_that_of_its_place(tmp_path: Path) -> None:
+    assert find_job_table_kind("env:DB#s.t") == Postgres(table="s.t", server="DB")
+    assert find_job_table_kind("iceberg://c/n.t") == Iceberg("iceberg://c/n.t")
+    assert find_job_table_kind(str(tmp_path)) == Parquet(str(tmp_path))
+    write_deltalake(str(tmp_path / "d"), pa.table({"a": [1]}))
+    assert find_job_table_kind(str(tmp_path / "d")) == Delta(str(tmp_path / "d"))
+    with pytest.raises(DefinitionError, match="got `postgresql://") as caught:
+        find_job_table_kind("postgresql://me:hunter2@host/db#s.t")
+    assert "hunter2" not in str(caught.value)
