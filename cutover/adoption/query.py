@@ -110,22 +110,27 @@ def describe_query(checkpoint: SparkCheckpoint) -> QueryShape:
 def _list_obstacles(operators: Sequence[Operator]) -> Iterator[str]:
     """Yield why a query cannot be followed."""
     for operator in operators:
-        columns = ", ".join(operator.columns) or "unknown columns"
-        if operator.name not in {GROUPING, *DEDUPLICATIONS}:
-            yield f"which records {operator.name} drops is not in the checkpoint, or differs from our rule"
-        elif operator.late_rule is LateRule.UNKNOWN:
-            yield f"which records {operator.name} by {columns} drops is unknown"
-        elif operator.name in DEDUPLICATIONS and len(_list_ids(operator)) != 1:
-            yield f"it deduplicates by {columns}, not by one id"
-        elif operator.name == GROUPING:
-            windows = [field for field in operator.fields if field.is_window]
-            if not windows:
-                yield f"its grouping by {columns} has no window of the function `window`"
-            if not any(field.is_key and not field.is_window for field in operator.fields):
-                yield "its grouping has no key besides the window"
+        yield from _list_operator_obstacles(operator)
     for names in ({GROUPING}, {*DEDUPLICATIONS}):
         if sum(operator.name in names for operator in operators) > 1:
             yield "several operators of one kind may have watermarks that the checkpoint does not show"
+
+
+def _list_operator_obstacles(operator: Operator) -> Iterator[str]:
+    columns = ", ".join(operator.columns) or "unknown columns"
+    if operator.name.startswith("sessionWindow"):
+        yield "sessions are not proposed: write their definition, which `cutover follow` repeats, by hand"
+    elif operator.name not in {GROUPING, *DEDUPLICATIONS}:
+        yield f"which records {operator.name} drops is not in the checkpoint, or differs from our rule"
+    elif operator.late_rule is LateRule.UNKNOWN:
+        yield f"which records {operator.name} by {columns} drops is unknown"
+    elif operator.name in DEDUPLICATIONS and len(_list_ids(operator)) != 1:
+        yield f"it deduplicates by {columns}, not by one id"
+    elif operator.name == GROUPING:
+        if not any(field.is_window for field in operator.fields):
+            yield f"its grouping by {columns} has no window of the function `window`"
+        if not any(field.is_key and not field.is_window for field in operator.fields):
+            yield "its grouping has no key besides the window"
 
 
 def _list_ids(operator: Operator) -> list[str]:
