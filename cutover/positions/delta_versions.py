@@ -9,7 +9,7 @@ version that lacks it was written by someone else.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
@@ -54,8 +54,38 @@ class _Commit:
     query_id: str | None  # of the streaming query that Delta's own sink names
 
 
+@dataclass(slots=True)
+class TableLog:
+    """Commits of a table that have been read, so that a follower reads only new ones."""
+
+    table_id: str | None = None
+    commits: dict[int, _Commit | None] = field(default_factory=dict)  # version -> None: it changes no rows
+
+    def list_commits(self, uri: str, table: DeltaTable, oldest: int) -> list[_Commit]:
+        """List the commits that change rows, ascending, as far back as the table's log was kept."""
+        table_id = str(table.metadata().id)
+        if table_id != self.table_id:
+            self.table_id, self.commits = table_id, {}
+        commits = []
+        for version in range(int(table.version()), oldest - 1, -1):
+            if version not in self.commits:
+                entry = delta_log.read_entry(uri, version)
+                if entry is None:
+                    break
+                info = {**delta_log.info(entry), "version": version}
+                self.commits[version] = _read_commit(uri, entry, info) if _changes_rows(entry, info) else None
+            commit = self.commits[version]
+            commits += [] if commit is None else [commit]
+        return commits[::-1]
+
+
 def list_table_versions(
-    uri: str, checkpoint: SparkCheckpoint, table: DeltaTable | None = None, *, oldest: int = 0
+    uri: str,
+    checkpoint: SparkCheckpoint,
+    table: DeltaTable | None = None,
+    *,
+    oldest: int = 0,
+    log: TableLog | None = None,
 ) -> tuple[TableVersion, ...]:
     """List the versions that change rows, ascending, as far back as the table's log is kept.
 
@@ -66,18 +96,14 @@ def list_table_versions(
         checkpoint: Of the query that writes it.
         table: The table, opened before the checkpoint was read if the query is running; None: it is opened here.
         oldest: Version before which none is listed.
+        log: What was read by earlier calls; None: everything is read.
 
     Raises:
         LakeError: There is no Delta table, its log cannot be read, another streaming query writes to it, it is ahead of
             the checkpoint, or the times of its commits do not ascend although only they tell the batches.
     """
     table = table or delta.open_table(uri)
-    commits = []
-    for info in delta.list_commits(table, after=oldest - 1):
-        entry = delta_log.read_entry(uri, int(info["version"]))
-        if entry is not None and _changes_rows(entry, info):
-            commits.append(_read_commit(uri, entry, info))
-    commits.reverse()
+    commits = (log or TableLog()).list_commits(uri, table, oldest)
     for commit in commits:
         if commit.query_id not in {None, checkpoint.query_id}:
             hint = "\nHint: the checkpoint was replaced, or it is that of another table."

@@ -18,7 +18,7 @@ from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import FollowedBatch
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.positions.delta_versions import TableVersion, list_table_versions
+from cutover.positions.delta_versions import TableLog, TableVersion, list_table_versions
 from cutover.positions.spark_checkpoint import (
     DEDUPLICATIONS,
     GROUPING,
@@ -28,6 +28,7 @@ from cutover.positions.spark_checkpoint import (
     LateRule,
     Operator,
     SparkCheckpoint,
+    has_new_commits,
     read_checkpoint,
 )
 
@@ -64,42 +65,63 @@ def read_archive(lake: PipelineLake) -> list[FollowedBatch]:
     return Journal(lake.settings, lake.name, FollowedBatch).read()
 
 
-def archive_batches(lake: PipelineLake, clock: Clock, archived: Sequence[FollowedBatch]) -> Sequence[FollowedBatch]:
-    """Copy the batches that have committed since the last call, and return all that are archived.
+class JobArchive:
+    """Archive of a job that is being followed: each update reads only what is new."""
 
-    Args:
-        lake: Pipeline that follows the job.
-        clock: For the time of archiving.
-        archived: Result of the last call, or of `read_archive`.
+    def __init__(self, lake: PipelineLake, clock: Clock) -> None:
+        """Read what is archived.
 
-    Raises:
-        DefinitionError: The job reads another topic, or drops records by a rule that cannot be repeated.
-        LakeError: The checkpoint is that of another query, was replaced, or lost batches before they were archived;
-            its files or its table cannot be read.
-    """
-    stream = get_stream(lake)
-    table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
-    # After the table, so that it knows every batch that the table contains.
-    checkpoint = _RETRYING(read_checkpoint, stream.checkpoint)
-    check_rules(lake, checkpoint)
-    _check_same_query(stream, checkpoint, archived)
-    committed = [batch for batch in checkpoint.batches if batch.is_committed]
-    new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
-    if not new_batches:
-        return archived
-    version = archived[-1].table_version if archived else None
-    oldest = max(0, (version or 0) - LISTED_VERSIONS)
-    versions = () if table is None else list_table_versions(stream.table.path, checkpoint, table, oldest=oldest)
-    newest = max(batch.number for batch in committed)
-    rows = list(_make_rows(lake, clock, checkpoint, archived, new_batches, map_versions(versions, newest, version)))
-    if not rows:
-        return archived
-    journal = Journal(lake.settings, lake.name, FollowedBatch)
-    try:
-        sequence = journal.append(*rows, expected_sequence=archived[-1].sequence + 1 if archived else 0)
-    except SequenceConflictError:  # another follower, such as a replay, has archived them
-        return journal.read()
-    return [*archived, *(replace(row, sequence=sequence) for row in rows)]
+        Raises:
+            LakeError: The control table cannot be read or lacks rows.
+        """
+        self.batches: Sequence[FollowedBatch] = read_archive(lake)
+        self._lake, self._clock, self._stream = lake, clock, get_stream(lake)
+        self._checkpoint: SparkCheckpoint | None = None
+        self._log = TableLog()
+
+    def update(self) -> Sequence[FollowedBatch]:
+        """Copy the batches that have committed since the last call, and return all that are archived.
+
+        Raises:
+            DefinitionError: The job reads another topic, or drops records by a rule that cannot be repeated.
+            LakeError: The checkpoint is that of another query, was replaced, or lost batches before they were archived;
+                its files or its table cannot be read.
+        """
+        stream, archived = self._stream, self.batches
+        if self._checkpoint is not None and archived and not self._has_new_commits(archived[-1].number):
+            return archived
+        table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
+        # After the table, so that it knows every batch that the table contains.
+        checkpoint = _RETRYING(read_checkpoint, stream.checkpoint, self._checkpoint)
+        check_rules(self._lake, checkpoint)
+        _check_same_query(stream, checkpoint, archived)
+        self._checkpoint = checkpoint
+        committed = [batch for batch in checkpoint.batches if batch.is_committed]
+        new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
+        if new_batches:
+            version = archived[-1].table_version if archived else None
+            oldest, place = max(0, (version or 0) - LISTED_VERSIONS), stream.table.path
+            versions = (
+                () if table is None else list_table_versions(place, checkpoint, table, oldest=oldest, log=self._log)
+            )
+            by_batch = map_versions(versions, committed[-1].number, version)
+            self._append(list(_make_rows(self._lake, self._clock, checkpoint, archived, new_batches, by_batch)))
+        return self.batches
+
+    def _has_new_commits(self, newest: int) -> bool:
+        checkpoint = self._checkpoint
+        return checkpoint is None or _RETRYING(has_new_commits, self._stream.checkpoint, checkpoint.query_id, newest)
+
+    def _append(self, rows: Sequence[FollowedBatch]) -> None:
+        if not rows:
+            return
+        journal, archived = Journal(self._lake.settings, self._lake.name, FollowedBatch), self.batches
+        try:
+            sequence = journal.append(*rows, expected_sequence=archived[-1].sequence + 1 if archived else 0)
+        except SequenceConflictError:  # another follower, such as a replay, has archived them
+            self.batches = journal.read()
+            return
+        self.batches = [*archived, *(replace(row, sequence=sequence) for row in rows)]
 
 
 def read_offsets(text: str) -> dict[int, int]:

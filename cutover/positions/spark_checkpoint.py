@@ -94,11 +94,19 @@ class SparkCheckpoint:
         return next((batch for batch in reversed(self.batches) if batch.is_committed), None)
 
 
-def read_checkpoint(uri: str) -> SparkCheckpoint:
+def has_new_commits(uri: str, query_id: str, newest: int) -> bool:
+    """Return whether a checkpoint is no longer that of a query whose newest committed batch has this number."""
+    folder = _Folder(uri)
+    commits, metadata = folder.list_numbers("commits"), folder.read("metadata")
+    return commits[-1:] != [newest] or metadata is None or query_id not in metadata
+
+
+def read_checkpoint(uri: str, previous: SparkCheckpoint | None = None) -> SparkCheckpoint:
     """Read the checkpoint of a query that reads Kafka.
 
     Args:
         uri: Its folder, absolute or an URI.
+        previous: Result of an earlier call, whose committed batches are not read again if the query is the same.
 
     Raises:
         LakeError: The folder is no checkpoint, was written by another version, lacks a file, or reads no Kafka topic.
@@ -123,7 +131,9 @@ def read_checkpoint(uri: str) -> SparkCheckpoint:
     if missing_number is not None:
         msg = f"Checkpoint `{uri}`: expected the offsets of every batch, `offsets/{missing_number}` is missing."
         raise LakeError(msg)
-    batches = tuple(_list_batches(folder, numbers, set(commits)))
+    is_same = previous is not None and previous.query_id == query_id and previous.batches[-1].number <= numbers[-1]
+    known_batches = {batch.number: batch for batch in previous.batches} if previous is not None and is_same else {}
+    batches = tuple(_list_batches(folder, numbers, set(commits), known_batches))
     # Batch 0 is planned with the watermark 0, whatever the query has.
     has_watermark = bool(batches[-1].watermark) or batches[-1].number == 0
     return SparkCheckpoint(
@@ -170,9 +180,16 @@ class _Folder:
         return LakeError(f"Checkpoint `{self.uri}`, `{name}`: expected {expected}.")
 
 
-def _list_batches(folder: _Folder, numbers: Sequence[int], commits: set[int]) -> Iterator[Batch]:
+def _list_batches(
+    folder: _Folder, numbers: Sequence[int], commits: set[int], known_batches: Mapping[int, Batch]
+) -> Iterator[Batch]:
     previous: Batch | None = None
     for number in numbers:
+        known_batch = known_batches.get(number)
+        if known_batch is not None and known_batch.is_committed:
+            previous = known_batch
+            yield known_batch
+            continue
         batch = _read_batch(folder, number)
         judged_by = (0 if number == 0 else None) if previous is None else previous.watermark
         if previous is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import TypedDict, Unpack
 
 from cutover.clock import Clock, SystemClock
 from cutover.counts import count_noun
@@ -72,22 +73,21 @@ WAIVED = ("N1", "N2", "N4")
 """Checks that hold only if data and offsets are committed together."""
 
 
-def verify_pipeline(
-    lake: PipelineLake,
-    *,
-    only: Sequence[str] = (),
-    exhaustive: bool = False,
-    seed: int | None = None,
-    clock: Clock | None = None,
-) -> Verification:
+class VerifyOptions(TypedDict, total=False):
+    """Options of a verification."""
+
+    only: Sequence[str]  # names of the checks to evaluate; empty: all
+    exhaustive: bool  # recompute and count everything that the log retains, not a sample
+    seed: int | None  # of the sample; None: a random one
+    clock: Clock | None  # the wall clock
+
+
+def verify_pipeline(lake: PipelineLake, **options: Unpack[VerifyOptions]) -> Verification:
     """Evaluate the checks of a pipeline's current stream version. It only reads, and a driver may run at the same time.
 
     Args:
         lake: Pipeline to verify.
-        only: Names of the checks to evaluate; empty: all.
-        exhaustive: Recompute and count everything that the log retains, not a sample.
-        seed: Seed of the sample; None: a random one.
-        clock: The wall clock.
+        options: Which checks, and how.
 
     Returns:
         A result for each check. If the epoch log cannot be read, no check is provable and `error` has the reason.
@@ -95,10 +95,10 @@ def verify_pipeline(
     Raises:
         DefinitionError: A name in `only` is not the name of a check.
     """
-    clock, names = clock or SystemClock(), choose_checks(only)
-    started = clock.monotonic()
+    clock, names = options.get("clock") or SystemClock(), choose_checks(options.get("only", ()))
+    started, seed = clock.monotonic(), options.get("seed")
     sample_seed = secrets.randbelow(1_000_000) if seed is None else seed
-    request = VerifyRequest(now=clock.now(), seed=sample_seed, exhaustive=exhaustive)
+    request = VerifyRequest(now=clock.now(), seed=sample_seed, exhaustive=options.get("exhaustive", False))
     checks: dict[str, CheckResult] = {}
     try:
         with read_once():
@@ -249,14 +249,7 @@ def list_check_samples(pipeline: Pipeline, verification: Verification) -> Iterat
 
 
 @tasks.write_metrics("verify", tasks.describe_samples(list_check_samples))
-def verify_and_record(
-    lake: PipelineLake,
-    *,
-    only: Sequence[str] = (),
-    exhaustive: bool = False,
-    seed: int | None = None,
-    clock: Clock | None = None,
-) -> Verification:
+def verify_and_record(lake: PipelineLake, **options: Unpack[VerifyOptions]) -> Verification:
     """Evaluate the checks and record their results, unless no check could be evaluated.
 
     If the lake cannot be written, a warning is logged and the results are returned all the same.
@@ -264,12 +257,12 @@ def verify_and_record(
     Raises:
         DefinitionError: A name in `only` is not the name of a check.
     """
-    clock = clock or SystemClock()
-    verification = verify_pipeline(lake, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
+    options["clock"] = clock = options.get("clock") or SystemClock()
+    verification = verify_pipeline(lake, **options)
     if verification.error is None:
         try:
             Journal(lake.settings, lake.name, VerificationRow).append(
-                _make_row(lake, verification, clock, exhaustive=exhaustive)
+                _make_row(lake, verification, clock, exhaustive=options.get("exhaustive", False))
             )
         except (LakeError, OSError) as error:
             log.warning("checks_not_recorded", pipeline=lake.name, error=str(error))

@@ -130,10 +130,9 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool, aim: 
     session = spark.session(context.lake.settings, app=f"cutover-{context.pipeline.name}")
     follower.recorder.begin_query(session)
     context.beat.update(state="RUNNING")
-    archived: Sequence[FollowedBatch] = followed_job.read_archive(context.lake)
+    archive = followed_job.JobArchive(context.lake, context.clock)
     while not context.stopping.is_set():
-        archived = followed_job.archive_batches(context.lake, context.clock, archived)
-        for batch in _list_pending(archived, follower.newest_batch, aim):
+        for batch in _list_pending(archive.update(), follower.newest_batch, aim):
             if context.stopping.is_set():
                 return False
             _follow_batch(context, follower, session, batch)

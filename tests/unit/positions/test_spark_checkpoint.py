@@ -8,7 +8,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.positions.position import Position, PositionLevel, UnknownPosition, find_position
-from cutover.positions.spark_checkpoint import LateRule, read_checkpoint
+from cutover.positions.spark_checkpoint import LateRule, has_new_commits, read_checkpoint
 
 CONF: dict[str, str] = {}
 
@@ -48,6 +48,31 @@ def test_the_judge_of_the_oldest_batch_that_is_kept_is_unknown(tmp_path: Path) -
     checkpoint = read_checkpoint(str(write(tmp_path / "c", batches=range(120, 123), commits=123)))
 
     assert [batch.judged_by for batch in checkpoint.batches] == [None, 120_000_000, 121_000_000]
+
+
+def test_committed_batches_of_the_same_query_are_read_once(tmp_path: Path) -> None:
+    place = write(tmp_path / "c", commits=2)
+    previous = read_checkpoint(str(place))
+    for number in (0, 1):
+        (place / f"offsets/{number}").write_text("damaged")
+    (place / "commits/2").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    again = read_checkpoint(str(place), previous)
+
+    assert again.batches[:2] == previous.batches[:2]
+    assert (again.batches[2].judged_by, again.batches[2].is_committed) == (1_000_000, True)
+    (place / "metadata").write_text('{"id":"another"}')
+    with pytest.raises(LakeError, match="expected the version `v1`"):
+        read_checkpoint(str(place), previous)
+
+
+def test_new_commits_and_another_query_are_noticed(tmp_path: Path) -> None:
+    place = write(tmp_path / "c", commits=2)
+
+    assert not has_new_commits(str(place), "q", 1)
+    assert has_new_commits(str(place), "another", 1)
+    (place / "commits/2").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    assert has_new_commits(str(place), "q", 1)
+    assert not has_new_commits(str(place), "q", 2)
 
 
 def test_a_query_that_has_committed_nothing_has_no_position(tmp_path: Path) -> None:
