@@ -26,6 +26,7 @@ ROOMS = {
     "yahoo_latency": "windows",
     "join": "windows",
     "dedup": "epochs",
+    "follow": "epochs",
     "sessions": "windows",
     "sliding": "windows",
     "commands": "comparison",

@@ -125,6 +125,15 @@ GOALS = (
     Goal(name="dedup_batch", text="A log counted once by ids: stream / Spark batch with dropDuplicates", limit=1.3),
     Goal(name="dedup_growth", text="10 x the data: time of a stream with ids", limit=10.5),
     Goal(
+        name="follow_rate",
+        text="Records that a follower of a job repeats",
+        limit=50_000,
+        at="least",
+        unit="events/s",
+    ),
+    Goal(name="follow_cpu", text="Follower of a job: processor time / that of the job", limit=0.5),
+    Goal(name="follow_poll", text="Follower of an idle job: processor time of a poll", limit=None, unit="s"),
+    Goal(
         name="sessions_hand_written",
         text="1 M events into sessions of 100 k keys: drain and fold / Spark's batch aggregate",
         limit=1.3,

@@ -45,13 +45,14 @@ class Run:
 
 
 @dataclass(slots=True)
-class _CommitTimes:
+class CommitTimes:
     """Probe of the driver that records when the first epoch was planned and each was committed."""
 
     at: list[float] = field(default_factory=list)
     planned: float | None = None
 
     def __call__(self, point: Point, epoch: int) -> None:
+        """Record the time of a point of an epoch."""
         if point == "epoch.planned" and self.planned is None:
             self.planned = time.time()
         if point == "epoch.committed" and epoch >= 0:
@@ -75,7 +76,7 @@ class Streams:
     def ours(self, number: int) -> Run:
         """Drain the topic with the driver, in this process."""
         settings, pipeline = self.settings, self.for_round(number)
-        committed = _CommitTimes()
+        committed = CommitTimes()
         driver.run_driver(PipelineLake(settings, pipeline), until="drain", probe=committed)
         # The driver ends as soon as the last epoch is committed, before Spark may have reported its trigger.
         name = f"cutover-{pipeline.name}-"
