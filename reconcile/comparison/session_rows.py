@@ -45,10 +45,11 @@ def merge_parts_sql(pipeline: Pipeline, rows: str) -> str:
 
 
 def select_judged_sessions_sql(pipeline: Pipeline, rows: str, is_compared: str) -> str:
-    """Return the query of the sessions that are compared: those whose component is, if it has one."""
+    """Return the query of the sessions that are compared: those that touch only compared components, or none."""
     keys = ", ".join(map(identifier, pipeline.key))
-    same_key = " AND ".join(f"m.{key} IS NOT DISTINCT FROM r.{key}" for key in map(identifier, pipeline.key))
-    components = f"SELECT DISTINCT {keys}, {WINDOW_START}, {WINDOW_END}, ({is_compared}) AS is_compared FROM {MEMBERS}"
-    touches = f"m.{WINDOW_START} <= r.{WINDOW_END} AND r.{WINDOW_START} <= m.{WINDOW_END}"
-    touching = f"SELECT bool_and(m.is_compared) FROM ({components}) m WHERE {same_key} AND {touches}"
-    return f"SELECT r.* FROM ({rows}) r WHERE coalesce(({touching}), {is_compared})"
+    components = f"SELECT DISTINCT {keys}, {WINDOW_START}, {WINDOW_END}, ({is_compared}) AS __compared FROM {MEMBERS}"
+    intervals = f"(SELECT *, true AS __is_row FROM ({rows}) UNION ALL BY NAME {components})"
+    grouped = group_sessions_sql(pipeline.key, intervals)
+    judged = f"SELECT *, bool_and(__compared) OVER (PARTITION BY {keys}, {SESSION}) AS __is_judged FROM ({grouped})"
+    condition = f"__is_row AND coalesce(__is_judged, {is_compared})"
+    return f"SELECT * EXCLUDE (__is_row, __compared, __is_judged, {SESSION}) FROM ({judged}) WHERE {condition}"
