@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import psutil
@@ -18,7 +19,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions.followed_job import JobArchive
 from cutover.streaming import driver
 
-EVENTS = 500_000
+EVENTS = 300_000
 CAP = 50_000  # records per micro-batch of the job
 IDLE_POLLS = 20
 
@@ -102,6 +103,7 @@ def _measure(work: Callable[[], object]) -> tuple[float, float]:
 def _list_processor_times() -> Iterator[float]:
     own = psutil.Process()
     for process in (own, *own.children(recursive=True)):
-        if process == own or any("org.apache.spark" in argument for argument in process.cmdline()):
-            times = process.cpu_times()
-            yield times.user + times.system
+        with suppress(psutil.Error):  # it has ended
+            if process == own or any("org.apache.spark" in argument for argument in process.cmdline()):
+                times = process.cpu_times()
+                yield times.user + times.system
