@@ -3,6 +3,7 @@
 import json
 import random
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -268,6 +269,7 @@ CONTRACT = (
 )
 
 
+@cache
 def flights() -> Report:
     """Return a year of flights: every difference late, within policy."""
     rng = random.Random(13)  # noqa: S311 -- made-up data, the same every time
