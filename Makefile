@@ -34,6 +34,9 @@ demo-cutover: setup ## in .cutover-demo: retire batch on evidence, detect a plan
 	@if [ -d .cutover-demo ]; then CUTOVER_HOME=.cutover-demo $(CUTOVER) down; rm -rf .cutover-demo; fi
 	@CUTOVER_HOME=.cutover-demo $(CUTOVER) demo --cutover
 
+demo-adopt: setup ## in .cutover-adopt: adopt a streaming job and a batch job that know nothing of Cutover, and compare them
+	@.venv/bin/python -m cutover.samples.own_jobs.demonstration
+
 up: setup ## start the broker and Airflow
 	@$(CUTOVER) up
 

@@ -4,6 +4,7 @@
 Airflow, its tasks, the stream drivers and the broker, in this order.
 """
 
+import contextlib
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -217,7 +218,9 @@ def stop_installation(settings: Settings, *, report_progress: ReportProgress) ->
         CutoverError: A process survived SIGKILL, because it hangs in the kernel.
     """
     supervisor = Supervisor(settings.home.resolve())
-    running = tuple(s.name for s in supervisor.states() if s.is_active) if supervisor.identity() else ()
+    running: tuple[str, ...] = ()
+    with contextlib.suppress(SupervisorError):  # it is ending, or has ended just now
+        running = tuple(state.name for state in supervisor.states() if state.is_active)
     running_drivers = [driver for driver in drivers.list_drivers(settings.run_dir) if driver.alive]
     _stop_airflow(supervisor, report_progress)
     survivors = _stop_drivers(running_drivers, report_progress)

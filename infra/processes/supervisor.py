@@ -145,7 +145,7 @@ class Supervisor:
         """List the states of all programs; empty if the supervisor is not running.
 
         Raises:
-            SupervisorError: It is running and does not answer.
+            SupervisorError: It is running and does not answer, or is shutting down.
         """
         if self.identity() is None:
             return []
@@ -172,7 +172,7 @@ class Supervisor:
 
     def stop_group(self, group: str) -> None:
         """Stop the programs of a group and wait for their end."""
-        with contextlib.suppress(xmlrpc.client.Fault):  # no such group: nothing to stop
+        with contextlib.suppress(SupervisorError, xmlrpc.client.Fault):  # it is ending, or no such group: none to stop
             self._call("stopProcessGroup", group)
 
     def shut_down(self) -> None:
@@ -211,13 +211,18 @@ class Supervisor:
         raise SupervisorError(msg)
 
     def _call(self, method: str, *arguments: object) -> object:
-        from supervisor.xmlrpc import SupervisorTransport  # noqa: PLC0415 -- `cutover status` does not need it without a supervisor
+        from supervisor.xmlrpc import Faults, SupervisorTransport  # noqa: PLC0415 -- `cutover status` does not need it without a supervisor
 
         record = files.read_json_file(self._record) or {}
         transport = SupervisorTransport(None, None, f"unix://{record.get('socket')}")
         proxy = xmlrpc.client.ServerProxy("http://localhost", transport=transport)
         try:
             return getattr(proxy.supervisor, method)(*arguments)
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode != Faults.SHUTDOWN_STATE:
+                raise
+            msg = f"Supervisor of `{self.home}`: expected an answer to {method}, but it is shutting down."
+            raise SupervisorError(msg + "\nHint: `cutover down` waits for its end.") from fault
         except (OSError, HTTPException, xmlrpc.client.ProtocolError) as error:
             msg = f"Supervisor of `{self.home}`: expected an answer to {method}, got {error}."
             raise SupervisorError(msg + "\nHint: `cutover down`, then `cutover up`.") from error

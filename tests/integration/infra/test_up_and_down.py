@@ -70,3 +70,14 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
 
     assert running_again.bootstrap == running.bootstrap
     assert not is_alive(orphan)
+
+
+def test_down_waits_for_a_supervisor_that_is_ending(settings: Settings, running: installation.Running) -> None:
+    leader = Supervisor(settings.home).identity()
+    assert leader is not None
+    os.kill(leader.pid, signal.SIGTERM)
+
+    installation.stop_installation(settings, report_progress=quiet)
+
+    assert family.session_of(leader) == []
+    assert server.reachable(running.bootstrap) is None
