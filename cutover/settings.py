@@ -1,5 +1,6 @@
 """Settings of one installation, read once from the environment (`CUTOVER_*`) and then from `cutover.toml`."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -32,6 +33,29 @@ class KafkaSettings(BaseModel):
     ca_file: Path | None = Field(default=None, description="PEM file with the certificate authority.")
     client: dict[str, str] = Field(default_factory=dict, description="Additional client keys; an allow-list applies.")
     timeout_seconds: float = Field(default=8.0, description="How long a broker may take to answer.")
+
+
+class RegistrySettings(BaseModel):
+    """Schema registry of topics in Avro, with the API of Confluent's. Schemas that were read are stored in the lake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str | None = Field(
+        default=None, description="Its address, such as `https://registry:8081`; without a user or a password."
+    )
+    user: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = Field(default=None, description="File that only its owner can read.")
+    ca_file: Path | None = Field(default=None, description="PEM file with the certificate authority.")
+    timeout_seconds: float = Field(default=10.0, gt=0, description="How long it may take to answer, with all retries.")
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is not None and re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", url) is None:
+            msg = "expected `http://host:port` or `https://host:port/path`; the user and the password have own settings"
+            raise ValueError(msg)
+        return url
 
 
 class SparkSettings(BaseModel):
@@ -180,6 +204,7 @@ class Settings(BaseSettings):
     )
     report_base_url: str | None = Field(default=None, description="Base URL of reports. Unset: file URLs.")
     kafka: KafkaSettings = KafkaSettings()
+    registry: RegistrySettings = RegistrySettings()
     spark: SparkSettings = SparkSettings()
     stream: StreamSettings = StreamSettings()
     dimensions: DimensionSettings = DimensionSettings()

@@ -11,6 +11,7 @@ from cutover.engine.effective_settings import EffectiveSettings, ReportedSetting
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.records.parsing.writer_schemas import list_digests
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,10 +47,11 @@ class RunSettingsRecorder:
         if self.in_force is None:
             isolation = pipeline.source.isolation if previous is None else previous.isolation
             return {"isolation": isolation, "in_force": history.in_force}
+        schemas = list_digests(pipeline)
         digest = self.in_force.digest
         items = None if digest == history.in_force else self.in_force.families
         isolation = ",".join(sorted(self.isolations)) or pipeline.source.isolation
-        return {"isolation": isolation, "in_force": digest, "in_force_items": items}
+        return {"isolation": isolation, "in_force": digest, "in_force_items": items, "schemas": schemas}
 
     def record_read(self, records: "DataFrame", pipeline: Pipeline, history: IndexHistory) -> None:
         """Record the settings of one read.

@@ -197,7 +197,7 @@ def survey_topic(settings: Settings, topic: str, time_format: str | None = None)
         msg = f"--from: no file `{topic[:80]}` exists, so a topic was expected: {error}"
         raise type(error)(msg) from error
     share = max(1, SAMPLE // max(len(latest), 1))
-    survey = Survey(is_cells=False, stated_format=time_format)
+    survey, framed = Survey(is_cells=False, stated_format=time_format), 0
     for partition, end in latest.items():
         for record in client.read_range(topic, partition, max(earliest[partition], end - share), end):
             try:
@@ -206,6 +206,10 @@ def survey_topic(settings: Settings, topic: str, time_format: str | None = None)
                 survey.malformed += 1
             else:
                 survey.add_object(record.offset, dict(document.members), partition)
+            framed += (record.value or b"")[:1] == b"\0"
+    if framed and framed == survey.malformed:
+        msg = f"--from {topic}: expected JSON objects, got values that begin with a zero byte, as those of a schema "
+        raise DefinitionError(msg + 'registry do.\nHint: write the definition yourself, with `parse="avro"`.')
     return survey
 
 

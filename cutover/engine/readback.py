@@ -16,6 +16,7 @@ from cutover.engine import code, effective_settings, queries
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.records import classify
 from cutover.records.parsing import limits, parser
+from cutover.records.parsing.writer_schemas import list_avro_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,7 @@ _LOADED = {
     "delta": "io.delta.sql.DeltaSparkSessionExtension",
     "json parser": "com.fasterxml.jackson.core.JsonFactory",
 }
+_LOADED_FOR_AVRO = {"avro": "org.apache.avro.Schema", "avro values": "org.apache.spark.sql.avro.AvroDataToCatalyst"}
 _BETWEEN = "\u0001"
 _ISOLATION, _DEFAULT_ISOLATION = "isolation.level", "read_uncommitted"  # the default of a Kafka client
 
@@ -60,7 +62,7 @@ def read_session_settings(
             **read_process_settings(pipeline).families,
             "spark": effective_settings.select_relevant_confs(read_confs(spark)),
             "jvm": _jvm(spark),
-            "jars": _jars(spark),
+            "jars": _jars(spark, _LOADED | (_LOADED_FOR_AVRO if list_avro_topics(pipeline) else {})),
             **(further or {}),
         }
     )
@@ -112,11 +114,11 @@ def _jvm(spark: "SparkSession") -> dict[str, str]:
     }
 
 
-def _jars(spark: "SparkSession") -> dict[str, str]:
+def _jars(spark: "SparkSession", classes: dict[str, str]) -> dict[str, str]:
     """Map each component to the JAR that its class was loaded from; the file name contains the version."""
     loader: Any = spark._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()  # type: ignore[union-attr] # noqa: SLF001 -- py4j's own
     jars = {}
-    for part, name in _LOADED.items():
+    for part, name in classes.items():
         path = loader.loadClass(name).getProtectionDomain().getCodeSource().getLocation().getPath()
         jars[part] = str(path).rstrip("/").rsplit("/", maxsplit=1)[-1]
     return jars

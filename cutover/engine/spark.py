@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cutover.definition.model.json_fields import MAX_AVRO_BYTES
 from cutover.engine import effective_settings, storage
+from cutover.engine.schema_store import SchemaStore
 from cutover.errors import DefinitionError, LakeError
 from cutover.output import terminal
+from cutover.records.parsing.writer_schemas import bind_source
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,8 +32,13 @@ SPEED_CONF = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-JAVA_OPTIONS = "-Duser.timezone=UTC -Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
-"""Options that a JVM would take from its environment, and on which Spark functions may depend."""
+JAVA_OPTIONS = (
+    "-Duser.timezone=UTC -Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
+    f" -Dorg.apache.avro.limits.string.maxLength={MAX_AVRO_BYTES}"
+    f" -Dorg.apache.avro.limits.bytes.maxLength={MAX_AVRO_BYTES}"
+)
+"""Options that a JVM would take from its environment, and on which Spark functions may depend; and limits of lengths in
+Avro: Java allocates as many bytes as a broken record says that it has, and two gigabytes would end the process."""
 
 QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Options that silence the JVM's message about a class archive that it ignores because it does not match."""
@@ -104,6 +112,7 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
     builder = SparkSession.builder.master(settings.spark.master).appName(app)
     for key, value in make_spark_conf(settings).items():
         builder = builder.config(key, value)
+    bind_source(SchemaStore(settings))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)

@@ -105,6 +105,7 @@ class BatchRun:
     )  # lookup -> what it read of which version
     in_force: str | None = None  # digest of the settings that records were judged by; None: none was, up to this run
     in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, of the first run with this digest
+    schemas: Mapping[str, str] = field(default_factory=dict)  # id in the registry -> digest of what Avro is decoded by
     repair: Repair | None = None  # None: a run by schedule, or of a range
     undoes: str | None = None  # id of the repair whose rows this run took back
     said: str = ""  # of such a run: who, and why

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from cutover.errors import DefinitionError, LogError
-from cutover.settings import KafkaSettings, Settings
+from cutover.settings import KafkaSettings, RegistrySettings, Settings
 
 ClientOption = str | int | float | bool
 """Value type of confluent-kafka's options."""
@@ -51,20 +51,21 @@ def check_client_settings(kafka: KafkaSettings) -> None:
         raise DefinitionError(msg + f"with them alone, got {kafka.mechanism or 'none'}.")
 
 
-def read_password(kafka: KafkaSettings) -> str | None:
-    """Read the password from the settings, otherwise from its file; None without either.
+def read_password(section: KafkaSettings | RegistrySettings, *, of: str = "kafka") -> str | None:
+    """Read the password from a section of the settings, otherwise from its file; None without either.
 
     Raises:
         DefinitionError: The file cannot be read.
     """
-    if kafka.password is not None:
-        return kafka.password.get_secret_value()
-    if kafka.password_file is None:
+    if section.password is not None:
+        return section.password.get_secret_value()
+    if section.password_file is None:
         return None
     try:
-        return Path(kafka.password_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        msg = f"`kafka.password_file`: expected a readable file, got `{kafka.password_file}` ({error.strerror})."
+        return Path(section.password_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        msg = f"`{of}.password_file`: expected a readable file, got `{section.password_file}` ({reason})."
         raise DefinitionError(msg) from None
 
 

@@ -146,6 +146,8 @@ def _check_isolation(facts: SealFacts) -> Iterator[SealBreach]:
 def _check_settings(facts: SealFacts) -> Iterator[SealBreach]:
     for text in settings_in_force.list_differences(facts.up_to_cut, facts.settings):
         yield _breach("settings", text, "SealBroken")
+    for text in settings_in_force.list_schema_differences(facts.up_to_cut, facts.settings):
+        yield _breach("settings", text, "SealBroken")
 
 
 def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:

@@ -14,6 +14,7 @@ from cutover.definition.compile.fingerprint import batch_fingerprint, result_fin
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, merge_intervals
 from cutover.engine import queries
+from cutover.engine.schema_store import read_digests
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
@@ -205,7 +206,9 @@ def _facts(
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
         pairs=delivery.sum_effective_counts(records, attempts),
-        settings=settings_in_force.read_settings(lake.pipeline, records, runs, run),
+        settings=settings_in_force.read_settings(
+            lake.pipeline, records, runs, run, read_digests(lake.settings, lake.pipeline)
+        ),
     )
     evidence = SealEvidence(
         version=version,

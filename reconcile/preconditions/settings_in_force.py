@@ -1,8 +1,9 @@
 """Settings in force on both sides and here: what judged the records has to be the same, item by item."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, islice
+from types import MappingProxyType
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import readback
@@ -26,10 +27,18 @@ class SettingsOfSides:
     by_batch: EffectiveSettings | None  # what judged its records; None: nothing is recorded
     of_process: EffectiveSettings  # what this comparison folds and judges with
     version: int = 0  # of the stream that is compared
+    schemas_of_runs: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  # run -> id in the registry -> digest
+    schemas: Mapping[str, str] = field(default_factory=dict)  # of those that are stored, by which Avro is decoded here
 
 
 def read_settings(
-    pipeline: Pipeline, records: Sequence[EpochRecord], runs: Sequence[BatchRun], run: BatchRun
+    pipeline: Pipeline,
+    records: Sequence[EpochRecord],
+    runs: Sequence[BatchRun],
+    run: BatchRun,
+    schemas: Mapping[str, str] = MappingProxyType({}),
 ) -> SettingsOfSides:
     """Return what both paths recorded of their settings, and those of this process.
 
@@ -38,6 +47,7 @@ def read_settings(
         records: All epochs of the version.
         runs: All batch runs under its result fingerprint.
         run: The one that is compared; the runs that it reuses had the same settings, or it had recomputed everything.
+        schemas: Digests of the schemas that are stored, by id.
     """
     return SettingsOfSides(
         pipeline=pipeline.name,
@@ -46,6 +56,8 @@ def read_settings(
         by_batch=batch_runs.find_effective_settings(runs, run),
         of_process=readback.read_process_settings(pipeline),
         version=run.stream_version,
+        schemas_of_runs={item.run_id: item.schemas for item in _select_built_on(runs, run) if item.schemas},
+        schemas=dict(schemas),
     )
 
 
@@ -85,6 +97,43 @@ def list_differences(records: Sequence[EpochRecord], settings_of_sides: Settings
 
 
 _UNKNOWN = EffectiveSettings({})
+
+
+def _select_built_on(runs: Sequence[BatchRun], run: BatchRun) -> list[BatchRun]:
+    """Select a run and the earlier ones that it builds on."""
+    numbers = [number for number, item in enumerate(runs) if item.run_id == run.run_id]
+    earlier = list(runs[: numbers[0] + 1]) if numbers else [run]
+    starts = [number for number, item in enumerate(earlier) if item.anew]
+    return earlier[starts[-1] :] if starts else earlier
+
+
+def list_schema_differences(records: Sequence[EpochRecord], settings_of_sides: SettingsOfSides) -> Iterator[str]:
+    """Yield a reason for each id of the schema registry that was not decoded by one schema.
+
+    Args:
+        records: The epochs up to the cut.
+        settings_of_sides: Schemas of batch runs and of this comparison.
+    """
+    sides = [
+        *((f"epoch {record.epoch}", record.schemas) for record in records),
+        *((f"batch run {run}", schemas) for run, schemas in settings_of_sides.schemas_of_runs.items()),
+        ("this comparison", settings_of_sides.schemas),
+    ]
+    for number in sorted({number for _, schemas in sides for number in schemas}, key=int):
+        first_by_digest: dict[str, str] = {}
+        for reporter, schemas in sides:
+            if number in schemas:
+                first_by_digest.setdefault(schemas[number], reporter)
+        if len(first_by_digest) > 1:
+            values = "; ".join(f"{reporter} decoded by `{digest}`" for digest, reporter in first_by_digest.items())
+            text = f"Schema {number} of the registry: expected one schema, got several: {values}."
+            yield f"{text}\nHint: {_SCHEMA_HINT}"
+
+
+_SCHEMA_HINT = (
+    "an id has one schema for good, so the registry or the stored schemas were replaced; restore them, or replay the "
+    "stream into another version and run batch again."
+)
 
 
 def list_session_differences(

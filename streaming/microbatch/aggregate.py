@@ -152,7 +152,8 @@ def one_pass(
     from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
 
     observation = Observation(f"epoch-{plan.epoch}")
-    rows = parser.parse_records(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
+    records = _clip(batch, plan) if plan.clipped else batch
+    rows = parser.parse_records(records, pipeline, dimensions, learns_schemas=False)
     persisted = None if ids is None else rows.persist()
     lookup_result, duplicate = None, "false"
     if ids is not None:

@@ -13,6 +13,8 @@ from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import compute_next_epoch, count_unread
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
+from cutover.records.enrich import Dimensions
+from cutover.records.parsing.writer_schemas import run_with_schemas
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.compaction.compactor import Compactor
 from cutover.streaming.microbatch import aggregate, delivery, spill
@@ -132,10 +134,7 @@ class MicrobatchEngine:
         context, dimensions = self.context, self.state.read_dimensions(batch.sparkSession)
         while True:
             proof, marks = self.continuity.proof, self.continuity.mark(plan)
-            aggregation = aggregate.one_pass(batch, context.pipeline, plan, dimensions.frames, self.state.ids)
-            uri = self.committer.version.uri
-            epoch_partials = spill.run_aggregation(aggregation, context.lake, plan, uri=uri)
-            aggregation.release()
+            aggregation, epoch_partials = run_with_schemas(lambda: self._aggregate(batch, plan, dimensions.frames))
             context.probe("epoch.aggregated", plan.epoch)
             records = aggregate.set_record_count(aggregation, epoch_partials.counts, context.pipeline)
             self.continuity.check_complete(batch.sparkSession, plan, records.records)
@@ -147,6 +146,17 @@ class MicrobatchEngine:
                     aggregation=aggregation, partials=epoch_partials, marks=marks.result(), dimensions=dimensions
                 )
             log.info("epoch_read_again", pipeline=context.pipeline.name, epoch=plan.epoch)
+
+    def _aggregate(
+        self, batch: "DataFrame", plan: EpochPlan, dimensions: Dimensions
+    ) -> tuple[aggregate.AggregationPass, spill.EpochPartials]:
+        aggregation = aggregate.one_pass(batch, self.context.pipeline, plan, dimensions, self.state.ids)
+        try:
+            return aggregation, spill.run_aggregation(
+                aggregation, self.context.lake, plan, uri=self.committer.version.uri
+            )
+        finally:
+            aggregation.release()
 
     def _commit(
         self, epoch_partials: spill.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None

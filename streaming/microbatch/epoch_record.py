@@ -16,6 +16,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import count_unread
 from cutover.lake.path_cost import PathCost, measure_cost
 from cutover.log.cut import LogId, Marks
+from cutover.records.parsing.writer_schemas import list_digests
 from cutover.records.watermark import WatermarkState, compute_final_watermark
 from cutover.streaming.compaction.compactor import Compactor
 from cutover.streaming.microbatch import aggregate, delivery
@@ -98,6 +99,7 @@ class EpochRecorder:
         self._continuity, self._compactor = continuity, compactor
         self._session: SparkSession | None = None  # that the query was started in
         self._judging = DriverSettingsRecorder(context.pipeline)
+        self._schemas: dict[str, str] = {}  # that epochs of this driver have recorded
 
     def begin_query(self, session: "SparkSession") -> None:
         """Note that another query is about to start in a session, which creates new clients."""
@@ -125,11 +127,19 @@ class EpochRecorder:
             marks={**base.marks, **read.marks},
             dimensions=read.dimensions.versions,
             dimension_ids=read.dimensions.ids,
+            schemas=self._list_new_schemas(),
             windows=delivery.windows_of(epoch_partials, self._committer.version.uri, base.delivery),
         )
         if lookup_result is not None:
             record = replace(record, id_conflicts=lookup_result.conflicts)
         return self._judging.add_settings(record, batch, self._session, query)
+
+    def _list_new_schemas(self) -> dict[str, str]:
+        """Return the digests of the schemas that no epoch of this driver has recorded yet."""
+        schemas = list_digests(self._context.pipeline)
+        new_schemas = {number: digest for number, digest in schemas.items() if self._schemas.get(number) != digest}
+        self._schemas = schemas
+        return new_schemas
 
     def record_tick(self, plan: EpochPlan, time_now: WatermarkState, *, final: bool) -> EpochRecord:
         """Return the record of an epoch without data.

@@ -5,7 +5,14 @@ from difflib import get_close_matches
 from typing import get_args
 
 from cutover.definition.checks.measures import reject_field
-from cutover.definition.model.json_fields import JsonField, JsonPath, ParseForm, make_schema_path, parse_path
+from cutover.definition.model.json_fields import (
+    MAX_AVRO_BYTES,
+    JsonField,
+    JsonPath,
+    ParseForm,
+    make_schema_path,
+    parse_path,
+)
 from cutover.definition.model.time_patterns import EXAMPLE, compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import (
@@ -44,11 +51,31 @@ def check_json_fields(prefix: str, topic: Topic) -> None:
             reject_field(label, 'JsonField(path="a.b", parse=..., time_format=...)', repr(place)[:_MAX_SHOWN_LENGTH])
         _check_place(label, place, types[name])
     columns = list_fields(topic)
+    _check_avro(prefix, topic, columns)
     for column in columns:
         label = f"{prefix}.fields.{column.name}" if column.name in topic.fields else f"{prefix}.schema"
         _check_job_column(label, column)
         _check_variant_names(label, column)
     _check_distinct_places(prefix, columns)
+
+
+def _check_avro(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> None:
+    """Reject what Avro does not have: other forms in the same record, and elements of arrays as columns."""
+    is_avro = topic.parse == "avro"
+    hint = "a value is Avro or JSON as a whole"
+    for column in columns:
+        label = f"{prefix}.fields.{column.name}"
+        if (column.parse == "avro") != is_avro:
+            reject_field(f"{label}.parse", f"the form of the topic, {topic.parse}", column.parse, hint)
+        if is_avro and any(isinstance(step, int) for step in column.path):
+            array_hint = "elements of arrays in Avro are not read yet; a job can write them as fields"
+            reject_field(f"{label}.path", "names alone in a topic in Avro", f"`{column.label}`", array_hint)
+    if is_avro and topic.max_value_bytes > MAX_AVRO_BYTES:
+        expected = f"at most {MAX_AVRO_BYTES:,} in a topic in Avro"
+        reject_field(f"{prefix}.max_value_bytes", expected, f"{topic.max_value_bytes:,}")
+    if is_avro and topic.log_time is not None:
+        produce_hint = "`cutover produce` sends JSON alone, and this column is what it copies"
+        reject_field(f"{prefix}.log_time", "none in a topic in Avro", f"`{topic.log_time}`", produce_hint)
 
 
 def _check_place(label: str, place: JsonField, kind: str) -> None:
@@ -62,9 +89,10 @@ def _check_place(label: str, place: JsonField, kind: str) -> None:
         _check_time_format(f"{label}.time_format", place.time_format)
 
 
-def _check_parse(field: str, form: ParseForm) -> None:
+def _check_parse(field: str, form: str) -> None:
     if form not in get_args(ParseForm):
-        reject_field(field, " or ".join(get_args(ParseForm)), repr(form)[:_MAX_SHOWN_LENGTH])
+        hint = "values in Protobuf are not read yet" if form == "protobuf" else ""
+        reject_field(field, "strict, from_json or avro", repr(form)[:_MAX_SHOWN_LENGTH], hint)
 
 
 def _check_text(field: str, text: str, parse: Callable[[str], object]) -> None:

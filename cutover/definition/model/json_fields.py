@@ -12,12 +12,15 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from cutover.errors import DefinitionError
 
-ParseForm = Literal["strict", "from_json"]
+ParseForm = Literal["strict", "from_json", "avro"]
 JsonPath = tuple[str | int, ...]
 """Names of fields and indexes of elements, from the record's object to a value; the first one is a name."""
 
 SchemaPath = tuple[str | None, ...]
 """Path with None instead of each index: all elements of an array have one schema."""
+
+MAX_AVRO_BYTES = 16_777_216
+"""Maximum `max_value_bytes` of a topic in Avro, and maximum length of a text or of bytes in its records."""
 
 MAX_STEPS = 32
 MAX_INDEX = 9_999

@@ -39,14 +39,15 @@ _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """Kafka topic whose values are JSON objects, and how its records are parsed."""
+    """Kafka topic whose values are JSON objects or records in Avro, and how they are parsed."""
 
     name: str
     schema: str  # Spark DDL: `seq bigint NOT NULL, carrier string, event_time timestamp`
     event_time: str  # the timestamp column that assigns records to windows
     log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
     time_format: str = "iso"  # how the JSON encodes a timestamp: iso, seconds, ..., nanos or `dd.MM.yyyy HH:mm`
-    parse: ParseForm = "strict"  # from_json: as Spark's function of that name does with its default options
+    # from_json: as Spark's function of that name does with its default options; avro: by the schema of a registry
+    parse: ParseForm = "strict"
     fields: Mapping[str, JsonField] = field(default_factory=dict, hash=False)  # columns of other places or forms
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"

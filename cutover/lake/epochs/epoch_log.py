@@ -80,6 +80,9 @@ class EpochRecord:
     oldest_log_time: int | None = None  # of the records that it read, microseconds; None: it read none, or not known
     cost: PathCost | None = None  # of its driver, from the driver's start up to it; None: not recorded
     job_batch: int | None = None  # number of the micro-batch that it repeats of a followed job; None: of our own query
+    schemas: Mapping[str, str] = field(
+        default_factory=dict
+    )  # id in the registry -> digest; those that its driver had not recorded before
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
     @property

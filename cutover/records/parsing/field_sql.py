@@ -144,7 +144,7 @@ def make_field_sql(field: Field, topic: Topic, *, from_variant: bool = False) ->
     if field.type in {"boolean", "int", "bigint"}:
         return _make_sql(field, field.type, name, None)
     if field.type == "double":
-        return _make_sql(field, "double", _read_finite_sql(name), f"{name} IS NOT NULL")
+        return _make_sql(field, "double", read_finite_sql(name), f"{name} IS NOT NULL")
     if field.type == "timestamp" and field.time_format in EPOCH_FORMATS:
         is_present = None if is_event_time else f"{name} IS NOT NULL"
         return _make_sql(field, "bigint", convert_epoch_sql(name, field.time_format), is_present)
@@ -174,7 +174,7 @@ def _make_variant_sql(field: Field, read_as: str, *, is_event_time: bool) -> Fie
     elif field.type in {"int", "bigint"}:
         value = f"IF({kind} = 'BIGINT', {_get_sql(name, field.type)}, NULL)"
     elif field.type == "double":
-        number = _read_finite_sql(_get_sql(name, "double"))
+        number = read_finite_sql(_get_sql(name, "double"))
         value = f"IF({_NUMBER_KINDS.format(kind=kind)}, {number}, NULL)"
     elif is_number_time:
         value = f"IF({kind} = 'BIGINT', {convert_epoch_sql(_get_sql(name, 'bigint'), field.time_format)}, NULL)"
@@ -187,7 +187,8 @@ def _get_sql(value: str, kind: str) -> str:
     return f"try_variant_get({value}, '$', '{kind}')"
 
 
-def _read_finite_sql(value: str) -> str:
+def read_finite_sql(value: str) -> str:
+    """Return the SQL of a double; null if it is not finite."""
     # 1e400 is read as infinity. Adding zero turns -0.0 into 0.0, since engines order and group the two differently.
     return f"IF(abs({value}) < double('Infinity'), {value} + 0D, NULL)"
 
@@ -211,6 +212,11 @@ def _read_text_sql(field: Field) -> str:
         return f"IF({number} AND {_match_whole_sql(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
     if field.type == "string":
         return f"IF({kind} = 'STRING', {text}, NULL)"
+    return f"IF({kind} = 'STRING', {read_time_sql(text, field)}, NULL)"
+
+
+def read_time_sql(text: str, field: Field) -> str:
+    """Return the SQL of a text as a date or a time; null if it is none."""
     if field.type == "timestamp" and field.time_format != "iso":
         pattern, value = f"(?i:{compile_pattern(field.time_format).regex})", _make_pattern_sql(text, field.time_format)
     else:
@@ -219,7 +225,7 @@ def _read_text_sql(field: Field) -> str:
     # Compared as a date or timestamp: converting a rejected year to a number could overflow and fail the query.
     literal = field.type.upper()
     in_range = f"{value} >= {literal} '1000-01-01' AND {value} < {literal} '9000-01-01'"
-    return f"IF({kind} = 'STRING' AND {_match_whole_sql(text, pattern)} AND {in_range}, {value}, NULL)"
+    return f"IF({_match_whole_sql(text, pattern)} AND {in_range}, {value}, NULL)"
 
 
 def _make_pattern_sql(text: str, pattern: str) -> str:

@@ -55,7 +55,7 @@ def parse_job_values(records: "DataFrame", topic: Topic) -> "DataFrame":
         "offset AS _offset",
         "timestamp AS _log_time",
         f"IF(octet_length(value) <= {topic.max_value_bytes}, CAST(value AS string), NULL) AS __text",
-        f"{_reject_size_sql(topic.max_value_bytes)} AS __reason",
+        f"{reject_size_sql(topic.max_value_bytes)} AS __reason",
     )
     read = _read_fields(sized, (*LOG_COLUMNS, "__text", "__reason"), "__text", topic)
     reason, values = _check_fields(fields, topic)
@@ -111,7 +111,8 @@ def _list_read_fields(topic: Topic) -> tuple[Field, ...]:
     return tuple(field for field in list_fields(topic) if "from_json" in {topic.parse, field.parse})
 
 
-def _reject_size_sql(max_bytes: int) -> str:
+def reject_size_sql(max_bytes: int) -> str:
+    """Return the SQL of the reason that a value is malformed by its size; null if it is not."""
     return f"""CASE
         WHEN value IS NULL THEN '{Reason.NULL_VALUE}'
         WHEN octet_length(value) = 0 THEN '{Reason.EMPTY}'

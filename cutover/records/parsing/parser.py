@@ -28,6 +28,7 @@ from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
+from cutover.records.parsing.avro_values import parse_avro_values
 from cutover.records.parsing.field_sql import (
     LOG_COLUMNS,
     FieldSql,
@@ -40,6 +41,7 @@ from cutover.records.parsing.field_sql import (
     select_path_sql,
 )
 from cutover.records.parsing.job_values import add_job_values, parse_job_values
+from cutover.records.parsing.writer_schemas import learn_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +78,11 @@ _NAMES = _draw_names()
 
 
 def parse_records(
-    records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = enrich.NO_DIMENSIONS
+    records: "DataFrame",
+    pipeline: Pipeline,
+    dimensions: Dimensions = enrich.NO_DIMENSIONS,
+    *,
+    learns_schemas: bool = True,
 ) -> "DataFrame":
     """Parse records of a Kafka source and determine why malformed ones are malformed.
 
@@ -85,6 +91,8 @@ def parse_records(
             `_right boolean`; other columns are dropped.
         pipeline: Schema, event time, lookups, expressions and limits.
         dimensions: Dimensions of the lookups.
+        learns_schemas: Learn the schemas of values in Avro by a pass over the records. If False, the plan fails if it
+            meets a schema that is not known, as `run_with_schemas` expects.
 
     Returns:
         One row per record: `_partition int`, `_offset bigint`, `_log_time timestamp`, `_event_time timestamp` (UTC;
@@ -94,11 +102,17 @@ def parse_records(
         it has the columns of both; those of the other side are null, except for the key.
     """
     if isinstance(pipeline.join, Join):
-        left_rows = parse_records(records.where("NOT _right"), make_left_side(pipeline), dimensions)
-        return _widen_left_rows(left_rows, pipeline).unionAll(
-            _widen_right_rows(parse_records(records.where("_right"), make_right_side(pipeline)), pipeline)
+        left_rows = parse_records(
+            records.where("NOT _right"), make_left_side(pipeline), dimensions, learns_schemas=learns_schemas
         )
-    if pipeline.source.parse == "from_json":
+        right_side = make_right_side(pipeline)
+        right_rows = parse_records(records.where("_right"), right_side, learns_schemas=learns_schemas)
+        return _widen_left_rows(left_rows, pipeline).unionAll(_widen_right_rows(right_rows, pipeline))
+    if pipeline.source.parse == "avro":
+        if learns_schemas:
+            learn_schemas(records, pipeline.source)
+        typed = parse_avro_values(records, pipeline.source)
+    elif pipeline.source.parse == "from_json":
         typed = parse_job_values(records, pipeline.source)
     else:
         typed = _parse_strictly(records, pipeline.source)

@@ -17,6 +17,7 @@ from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
+from cutover.records.reference.avro import parse_avro_value
 from cutover.records.reference.from_json import parse_job_value, read_job_fields
 from cutover.records.reference.scalars import check_json_type, parse_value
 from cutover.records.reference.values import (
@@ -40,6 +41,8 @@ def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
     reason = find_value_defect(value, topic)
     if reason is not None or value is None:
         return ParsedRecord(reason=reason)
+    if topic.parse == "avro":
+        return parse_avro_value(value, topic)
     if topic.parse == "from_json":
         return parse_job_value(value, topic)
     try:

@@ -93,6 +93,10 @@ def produce(lake: PipelineLake, request: Request, *, clock: Clock, progress: Pro
         InterruptedRunError: The user interrupted the run; the message states how many records were sent.
     """
     settings, pipeline = lake.settings, lake.pipeline
+    if pipeline.source.parse == "avro":
+        msg = f"Pipeline `{pipeline.name}`: expected a topic of JSON objects, "
+        msg += f"`{pipeline.source.name}` has Avro.\nHint: `produce` sends JSON alone; nothing was sent."
+        raise DefinitionError(msg)
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
         raise DefinitionError(msg)

@@ -1,5 +1,6 @@
 """Places in the JSON: paths that are accepted and rejected, and columns whose places do not go together."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,10 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
         {"ida": JsonField(path="a")},
         "source.fields: expected a column of id, amount, x, y, at, got `ida`",
     ),
-    "form": ({"id": JsonField(parse="lenient")}, "source.fields.id.parse: expected strict or from_json, got 'lenient'"),  # type: ignore[arg-type]  # what is tested
+    "form": (
+        {"id": JsonField(parse="lenient")},  # type: ignore[arg-type]  # what is tested
+        "source.fields.id.parse: expected strict, from_json or avro, got 'lenient'",
+    ),
     "time format": (
         {"at": JsonField(time_format="milis")},
         "source.fields.at.time_format: expected iso, seconds, millis, micros, nanos or a pattern",
@@ -157,3 +161,37 @@ def test_recorded_definition_has_its_places() -> None:
     pipeline = replace(PIPELINE, source=replace(TOPIC, fields=fields))
 
     assert decode_definition(encode_definition(pipeline)) == pipeline
+
+
+AVRO = replace(TOPIC, parse="avro")
+
+
+def test_a_topic_in_avro_is_accepted_recorded_and_another_result() -> None:
+    pipeline = replace(PIPELINE, source=replace(AVRO, fields={"x": JsonField(path="payload.x")}))
+
+    check_definition(pipeline)
+
+    assert decode_definition(encode_definition(pipeline)) == pipeline
+    assert result_fingerprint(replace(PIPELINE, source=AVRO)) != result_fingerprint(PIPELINE)
+
+
+@pytest.mark.parametrize(
+    ("topic", "message"),
+    [
+        (
+            replace(AVRO, fields={"x": JsonField(parse="strict")}),
+            "source.fields.x.parse: expected the form of the topic",
+        ),
+        (
+            replace(TOPIC, fields={"x": JsonField(parse="avro")}),
+            "source.fields.x.parse: expected the form of the topic",
+        ),
+        (replace(AVRO, fields={"x": JsonField(path="items[0].x")}), "source.fields.x.path: expected names alone"),
+        (replace(AVRO, max_value_bytes=16_777_217), "source.max_value_bytes: expected at most 16,777,216"),
+        (replace(AVRO, log_time="at"), "source.log_time: expected none in a topic in Avro"),
+        (replace(TOPIC, parse="protobuf"), "values in Protobuf are not read yet"),  # type: ignore[arg-type]  # what is tested
+    ],
+)
+def test_what_avro_does_not_have_is_rejected(topic: Topic, message: str) -> None:
+    with pytest.raises(DefinitionError, match=re.escape(message)):
+        check_definition(replace(PIPELINE, source=topic))

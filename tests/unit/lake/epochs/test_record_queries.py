@@ -69,6 +69,7 @@ LACKING = {
     "oldest_log_time": None,
     "cost": None,
     "job_batch": None,
+    "schemas": {},
     "windows": None,
 }
 

@@ -1,6 +1,6 @@
 """Messages on differing settings: epochs, side, item, and the remedy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -157,3 +157,31 @@ def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPat
     assert settings_of_sides == SettingsOfSides(
         pipeline="clicks", by_digest={US.digest: US}, batch="b", by_batch=TR, of_process=US
     )
+
+
+def list_schema_messages(
+    *, batch: Mapping[str, str], here: Mapping[str, str], earlier_is_anew: bool = False
+) -> list[str]:
+    runs = [make_run("a", schemas={"3": "old"}), make_run("b", schemas=batch, anew=earlier_is_anew)]
+    settings_of_sides = settings_in_force.read_settings(PIPELINE, [], runs, runs[1], here)
+    epochs = [epoch(0), epoch(1, schemas={"1": "aa"}), epoch(2, schemas={"1": "aa", "2": "bb"})]
+    return list(settings_in_force.list_schema_differences(epochs, settings_of_sides))
+
+
+def test_a_schema_that_only_one_side_has_met_is_no_difference() -> None:
+    assert list_schema_messages(batch={"2": "bb"}, here={"9": "zz"}) == []
+
+
+def test_an_id_with_two_schemas_is_named_with_both_sides() -> None:
+    (message,) = list_schema_messages(batch={"1": "aa", "2": "cc"}, here={})
+
+    assert message.startswith(
+        "Schema 2 of the registry: expected one schema, got several: epoch 2 decoded by `bb`;"
+        " batch run b decoded by `cc`."
+    )
+    assert "this comparison decoded by `xx`" in list_schema_messages(batch={}, here={"1": "xx"})[0]
+
+
+def test_runs_before_one_that_computed_everything_anew_do_not_count() -> None:
+    assert list_schema_messages(batch={"3": "new"}, here={}, earlier_is_anew=True) == []
+    assert len(list_schema_messages(batch={"3": "new"}, here={})) == 1
