@@ -25,6 +25,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
+from cutover.reconcile.attribution.users_tables import compare_users_tables
 from cutover.reconcile.comparison.batch_job import compare_jobs
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
@@ -47,7 +48,7 @@ from cutover.reconcile.result.finding import (
     Windows,
 )
 from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replay
-from cutover.reconcile.result.parts import JobTable
+from cutover.reconcile.result.parts import JobTable, UsersTables
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
@@ -82,12 +83,14 @@ class _Measured:
     accepted: tuple[AcceptedRows, ...]
     events: Events
     open_answers: OpenAnswers | None
+    users_tables: UsersTables | None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes of attribution and acceptance."""
-        findings = self.attribution.findings
-        return (*self.attribution.notes, *_note_duplicates(findings), *describe_unfit(self.accepted))
+        count = self.attribution.findings.plain.duplicates_expected
+        copies = (f"The batch table has {count_noun(count, 'key')} more than once in a window.",) if count else ()
+        return (*self.attribution.notes, *copies, *describe_unfit(self.accepted))
 
 
 def compare_at_cut(lake: PipelineLake, request: ComparisonRequest) -> ComparisonOutcome:
@@ -188,6 +191,7 @@ class _Comparison:
             listed=differences,
             accepted=accepted,
             events=_count_events(sides, pipeline, evidence),
+            users_tables=compare_users_tables(lake, sides, jobs),
             open_answers=self._examine_open_windows(evidence, sides),
         )
         if not measured.verdict.windows.compared:
@@ -217,6 +221,7 @@ class _Comparison:
             windows=verdict.windows,
             rows=verdict.rows,
             jobs=verdict.jobs,
+            users_tables=measured.users_tables,
             events=measured.events,
             causes=measured.attribution.findings.causes,
             waterfall=series.compute_waterfalls(sides, pipeline),
@@ -400,11 +405,6 @@ def _list_expectations(evidence: SealEvidence) -> tuple[Expectation, ...]:
         Expectation(expectation=c.expectation, severity=c.severity, success=c.success, observed=c.observed)
         for c in evidence.run.contract
     )
-
-
-def _note_duplicates(findings: Findings) -> tuple[str, ...]:
-    count = findings.plain.duplicates_expected
-    return (f"The batch table has {count_noun(count, 'key')} more than once in a window.",) if count else ()
 
 
 def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:

@@ -18,7 +18,7 @@ from cutover.reconcile.result.lateness_text import (
     describe_open,
     describe_settlement,
 )
-from cutover.reconcile.result.parts import JobTable
+from cutover.reconcile.result.parts import JobTable, UsersTables
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import (
     LONGEST_VALUE,
@@ -105,6 +105,8 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
     )
     for job in finding.jobs:
         yield f"{job.side} job  {describe_job(job)}"
+    if finding.users_tables is not None:
+        yield f"tables  {describe_users_tables(finding.users_tables)}"
     if result.settlement is not None:
         yield f"settled  {describe_settlement(result.settlement, finding.own_stream)}"
     if result.early is not None and result.early.points:
@@ -124,6 +126,15 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
         ),
         right=("rows", "records behind them"),
     )
+
+
+def describe_users_tables(tables: UsersTables) -> str:
+    """Return in how many rows the tables of both paths differ as users see them, and by what."""
+    compared = count_noun(tables.rows, "row")
+    if not tables.different:
+        return f"as users see them, both agree in all {compared}"
+    causes = ", ".join(f"{name} {count:,}" for name, count in tables.causes.items())
+    return f"as users see them, both differ in {tables.different:,} of {compared}: {causes}"
 
 
 def describe_job(job: JobTable) -> str:

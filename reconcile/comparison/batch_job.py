@@ -44,6 +44,9 @@ from cutover.sources.binding import open_binder
 
 _SENT, _WINDOWS, _EXPECTED = "batch_job_sent", "batch_job_windows", "batch_job_expected"
 _AT_POSITION = "batch_job_rows_at_position"
+RULES_PREFIX = "batch_rules"
+"""Prefix of the relations that compare rows with the rules of a batch job and without."""
+
 _WHOLE = "batch_job_whole_windows"  # those of which all records are before the position
 _ComputedRows = tuple[JobRowsNote, DeltaTable]
 
@@ -104,7 +107,7 @@ def compare_batch_job(
         columns=job.columns,
         expected=_EXPECTED,
         listed=listed,
-        is_judged=f"{WINDOW_START} NOT IN {_select_windows(ACROSS, BETWEEN)}",
+        is_judged=is_judged_sql(),
     )
     with open_binder(sides.connection, lake.settings.home) as binder:
         try:
@@ -189,10 +192,20 @@ def _count_by_rules(lake: PipelineLake, sides: Sides, job: BatchJob | None) -> J
         columns={},
         expected=SharedTable.EXPECTED,
         is_judged=f"{whole} AND {WINDOW_START} IN {_select_windows(COMPUTED)}",
-        prefix="batch_rules",
+        prefix=RULES_PREFIX,
     )
     sides.connection.execute(f"CREATE TEMP VIEW {link.raw} AS SELECT * FROM {_AT_POSITION}")
     return compare_link(lake, sides, link)
+
+
+def is_judged_sql() -> str:
+    """Return SQL that is true for a window of which the batch job's rows can be judged."""
+    return f"{WINDOW_START} NOT IN {_select_windows(ACROSS, BETWEEN)}"
+
+
+def select_whole_windows() -> str:
+    """Return the query of the windows of which all records are before the position."""
+    return f"(SELECT {WINDOW_START} FROM {_WHOLE})"
 
 
 def _select_windows(*places: str) -> str:

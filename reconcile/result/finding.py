@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from cutover.reconcile.result.codec import Scalar, encode_tree
-from cutover.reconcile.result.parts import CalendarDay, JobTable, RecordBehind
+from cutover.reconcile.result.parts import CalendarDay, JobTable, RecordBehind, UsersTables
 from cutover.reconcile.result.seal import DimensionVersions, Seal
 from cutover.reconcile.result.timeliness import OpenAnswers
 
@@ -333,6 +333,7 @@ class Finding:
     windows: Windows = field(default_factory=Windows)
     rows: Rows = field(default_factory=Rows)
     jobs: tuple[JobTable, ...] = ()  # tables of the team's own jobs; none if the seal does not hold
+    users_tables: UsersTables | None = None  # of both paths as they are; None: without a batch job of the team
     events: Events = field(default_factory=Events)
     causes: Mapping[str, Cause] = field(default_factory=dict)
     policy: PolicyResult = field(default_factory=PolicyResult)

@@ -97,6 +97,15 @@ class JobTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsersTables:
+    """Tables of both paths as users see them: each up to its own cut, with all that makes them differ."""
+
+    rows: int  # (window, key) rows compared: those of which the batch job's can be judged
+    different: int  # of these
+    causes: Mapping[str, int] = field(default_factory=dict)  # cause -> rows; a row with two causes counts for both
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLife:
     """Lifetime of a listed (window, key) row without a cause."""
 

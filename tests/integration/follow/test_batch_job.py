@@ -72,12 +72,18 @@ def test_both_jobs_are_reproduced_and_a_change_is_attributed_to_the_job_that_has
     batch = finding.jobs[1]
     assert (batch.version, batch.rows, batch.not_judged) == (0, 14, 0)  # hours 0 to 4 of two keys, and 4 earlier
     assert batch.position == f"{rig.topic} 0:22 1:25"
+    tables = finding.users_tables
+    assert tables is not None
+    assert set(tables.causes) == {"behind"}  # neither table has the late records: one has dropped them, one not read
+    assert (tables.rows, tables.different) == (14, max(tables.causes.values()))
 
     write_delta(compute(rig, AT_RANDOM, lambda rows: rows.where("id <> 7")), table, cut)
     finding = reconcile_again(lake)
 
     assert (finding.verdict, finding.exit_code) == (Verdict.DIVERGED, 1)
     assert list_levels(finding) == [("streaming", "reproduced", 0), ("batch", "sealed by offsets", 1)]
+    assert finding.users_tables is not None
+    assert finding.users_tables.causes["batch job"] == 1
     sentence = "The batch job does not do what the definition says in 2 of 42 cells: 1 row of its table differs."
     assert finding.sentence == sentence
     cells = [(cell.key, cell.measure, cell.job, cell.expected) for cell in finding.jobs[1].cells]
@@ -128,6 +134,9 @@ def test_a_job_with_rules_of_its_own_is_judged_by_them_and_they_explain_what_dif
     assert finding.jobs[0].by_rules == len({(e.micros // 3_600_000_000, e.key) for e in (*REPEATED, EVENTS[7])})
     assert "By its own rules (where id <> 7, once by id), 3 rows of the batch job differ" in finding.sentence
     assert finding.verdict in {Verdict.EXPLAINED, Verdict.CONSISTENT}
+    assert finding.users_tables is not None
+    assert finding.users_tables.causes["rules"] == 3
+    assert finding.users_tables.causes.keys() <= {"rules", "late"}
     assert count_evidence(lake) > 0
 
     write((len(logs[0]), len(logs[1])), keeps=8)
@@ -204,6 +213,9 @@ def test_a_job_that_has_read_beyond_the_cut_is_compared_once_batch_has_read_it_t
 
     finding = compare(lake)
     assert list_levels(finding) == [("streaming", "reproduced", 0), ("batch", "reproduced", 0)]
+    assert finding.users_tables is not None
+    assert finding.users_tables.different == 2  # the first hour of both keys: late records, and those sent since
+    assert finding.users_tables.causes == {"late": 2, "behind": 2}
 
     ends = {0: 33, 1: 33}
     write_delta(compute(rig, ends), table, encode_cut(rig.topic, ends))
