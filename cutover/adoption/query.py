@@ -89,8 +89,9 @@ def describe_query(checkpoint: SparkCheckpoint) -> QueryShape:
     reason = next(_list_obstacles(checkpoint.operators), None)
     if reason is not None:
         operators = ", ".join(f"{operator.name} ({operator.late_rule})" for operator in checkpoint.operators)
-        msg = f"--checkpoint: expected a query that can be followed, it has {operators}: {reason}."
-        raise DefinitionError(msg + "\nHint: docs/follow.md lists which jobs can be followed.")
+        msg = f"--checkpoint: expected a query whose definition can be proposed, it has {operators}: {reason}."
+        hint = "\nHint: docs/follow.md lists which jobs can be followed, and shows a definition to write by hand."
+        raise DefinitionError(msg + hint)
     grouping = next((operator for operator in checkpoint.operators if operator.name == GROUPING), None)
     once = next((operator for operator in checkpoint.operators if operator.name in DEDUPLICATIONS), None)
     delays = [operator.watermark_delay for operator in checkpoint.operators if operator.watermark_delay is not None]
@@ -128,7 +129,7 @@ def _list_operator_obstacles(operator: Operator) -> Iterator[str]:
         yield f"it deduplicates by {columns}, not by one id"
     elif operator.name == GROUPING:
         if not any(field.is_window for field in operator.fields):
-            yield f"its grouping by {columns} has no window of the function `window`"
+            yield f"its grouping by {columns} has no window of the function `window`, which alone is proposed"
         if not any(field.is_key and not field.is_window for field in operator.fields):
             yield "its grouping has no key besides the window"
 

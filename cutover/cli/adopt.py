@@ -80,7 +80,7 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         stated=stated,
     )
     with show_spinner(f"Reading {request.checkpoint}") as report:
-        adoption = adopt(settings, request, _make_choose(yes=yes), report)
+        adoption = adopt(settings, request, make_choose(yes=yes), report)
     write_definition(target, render_adoption(adoption))
     return Output(
         document=_encode(adoption, str(target)),
@@ -106,7 +106,7 @@ def _parse_pairs(option: str, texts: Sequence[str] | None) -> Iterator[tuple[str
         yield column.strip(), value.strip()
 
 
-def _make_choose(*, yes: bool) -> Choose:
+def make_choose(*, yes: bool) -> Choose:
     """Make the function that decides between several values: it asks on a terminal; `--yes` takes the first."""
 
     def choose(question: Question) -> str:
