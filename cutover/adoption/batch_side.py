@@ -104,7 +104,8 @@ def adopt_batch_job(
         else:
             untyped = bound.untyped
         names = dict(_map_columns(draft, types_of(connection, _VIEW), place, choose))
-        job = replace(job, columns={name: column for name, column in names.items() if name != column})
+        renamed = {name: column for name, column in names.items() if column not in {name, "window.start"}}
+        job = replace(job, columns=renamed)
         if isinstance(reading, str):
             return AdoptedBatchJob(job=job, check=None, obstacle=reading)
         obstacle = bound.reason if isinstance(bound, UnknownPosition) else _find_gap(bound.position, draft, reading)
