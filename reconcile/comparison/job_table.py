@@ -405,4 +405,4 @@ def _list_cells(lake: PipelineLake, link: JobLink, sides: Sides) -> Iterator[Job
 def reject_job_table(link: JobLink, text: str) -> SealError:
     """Return the error of a table that cannot be compared."""
     message = f"Table of the {link.side} job, `{link.place}`: {text}."
-    return SealError(SealBreach(code=f"{link.side}_job", message=message, runbook="NotComparable"))
+    return SealError(SealBreach(code=f"{link.side}_job", message=message, runbook="JobTableUnusable"))

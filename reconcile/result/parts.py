@@ -1,8 +1,7 @@
 """Parts of a report in addition to its finding, as frozen values: days, earlier runs, error rates, settlement, advice.
 
-A window's age is the event time from its end to the latest one of the slowest partition. Late records are dropped: they
-complete the log, but never the stream's answer, which is final when its window closes. Rates have exact 95 % confidence
-intervals.
+A window's age is the event time from its end to the latest one of the slowest partition. Late records complete the log,
+but never the stream's answer, which is final when its window closes. Rates have exact 95 % confidence intervals.
 """
 
 from collections.abc import Mapping

@@ -119,6 +119,15 @@ RESULT_ALERTS = (
         rule=reported_by(lambda facts: facts.comparison_problems),
     ),
     AlertSpec(
+        name="JobTableUnusable",
+        severity="ticket",
+        owner="pipeline",
+        symptom="`Table of the batch job, ...: expected a position`",
+        rule=reported_by(lambda facts: facts.comparison_problems),
+        suppresses=("NotComparable", "ReconcilerNotRunning"),
+        no_drill="`tests/integration/follow` and `tests/integration/reconcile` change and vacuum tables of jobs",
+    ),
+    AlertSpec(
         name="ReconcilerNotRunning",
         severity="ticket",
         owner="pipeline",
