@@ -115,10 +115,10 @@ class DraftCheck:
 
 
 def evaluate_draft(draft: JobDraft, choices: Sequence[MeasureChoice], reading: JobReading) -> Trial:
-    """Parse and evaluate all records for a draft without its filter."""
+    """Parse and evaluate all records for a draft; its filter is one that the caller states."""
     named = {f"m{number}": choice for number, choice in enumerate(choices)}
     measures = {name: choice.make() for name, choice in named.items()} or {"m0": Count()}
-    pipeline = replace(draft, where=None).make_pipeline(measures)
+    pipeline = draft.make_pipeline(measures)
     records = [record for batch in reading.records for record in batch]
     evaluated = iter(evaluate_records(pipeline, records, no_dimensions))
     return Trial(draft=draft, choices=named, batches=[[next(evaluated) for _ in batch] for batch in reading.records])
