@@ -138,11 +138,14 @@ def _map_columns(draft: JobDraft, types: Mapping[str, str], place: str, choose: 
         *((part.field, (part.field, part.column), [c for c, k in types.items() if _is_key(k)]) for part in draft.key),
         *((draft.name_measure(column), (column, draft.name_measure(column)), list(types)) for column in draft.measures),
     ]
+    own = {known.lower() for _, names, _ in wanted for known in names}  # a column with such a name is another one's
     for name, names, candidates in wanted:
-        free = [column for column in candidates if column not in used]
+        others = own - {known.lower() for known in names}
+        free = [column for column in candidates if column not in used and column.lower() not in others]
         named = next((c for c in free if c.lower() in {known.lower() for known in names}), None)
         if name in draft.make_measures():
-            free = [column for column in free if _NUMBERS.fullmatch(types[column])] or free
+            # PostgreSQL's numeric without a precision is a text here.
+            free = [c for c in free if _NUMBERS.fullmatch(types[c]) or types[c] == "VARCHAR"] or free
         if named is None and name == WINDOW_START and types.get("window", "").startswith("STRUCT"):
             named = "window.start"
         if named is None and not free:
