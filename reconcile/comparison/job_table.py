@@ -145,6 +145,8 @@ def compare_streaming_job(
     try:
         delta.bind(sides.connection, link.raw, delta.open_table(stream.table.path, batch.table_version))
         counts = compare_link(lake, sides, link)
+    except SealError:
+        raise
     except LakeError as error:
         raise reject_job_table(link, f"expected version {batch.table_version}, got: {error.text}") from error
     return JobTable(
