@@ -87,7 +87,10 @@ def list_comparison_problems(lake: PipelineLake) -> Iterator[Problem]:
         yield from _list_breaches(not_comparable[-1].result)
     differences = history.read_open_differences(lake)
     counts = Counter(difference.state for difference in differences.values())
-    if diverged and not _are_all_pending(diverged[-1], counts):
+    different_jobs = list(_describe_different_jobs(diverged[-1])) if diverged else []
+    yield from (Problem(runbook="DivergenceUnexplained", text=text) for text in different_jobs)
+    has_rows = bool(diverged) and (records.count_unexplained(diverged[-1]) > 0 or not different_jobs)
+    if has_rows and not _are_all_pending(diverged[-1], counts):
         latest = diverged[-1]
         rows = format_number(records.count_unexplained(latest))
         text = f"{rows} (window, key) rows of final windows differ without a cause"
@@ -97,6 +100,15 @@ def list_comparison_problems(lake: PipelineLake) -> Iterator[Problem]:
         rows = format_number(counts[DifferenceState.OPEN])
         text = f"{rows} (window, key) rows differed without a cause and have not been compared since"
         yield Problem(runbook="DivergenceUnexplained", text=f"{text}, the first in window {first_window}")
+
+
+def _describe_different_jobs(latest: RecordedComparison) -> Iterator[str]:
+    """Yield a text for each table of a team's own job that differed from the definition."""
+    for job in latest.result.get("jobs", []):
+        if job["different"]:
+            rows = f"{format_number(job['different'])} of {format_number(job['rows'])} rows"
+            text = f"{rows} of the {job['side']} job's table are not what the definition says"
+            yield f"{text}, epoch {latest.epoch}, run {latest.run_id}"
 
 
 def _are_all_pending(latest: RecordedComparison, counts: Counter[DifferenceState]) -> bool:

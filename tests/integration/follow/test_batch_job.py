@@ -20,6 +20,7 @@ from cutover.reconcile.gate.evidence import list_runs
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verdict import records
+from cutover.reconcile.watch.findings import list_comparison_problems
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import Event, send
 from tests.support.batch_jobs import count_hours, encode_cut, write_delta, write_parquet, write_postgres
@@ -89,6 +90,8 @@ def test_both_jobs_are_reproduced_and_a_change_is_attributed_to_the_job_that_has
     cells = [(cell.key, cell.measure, cell.job, cell.expected) for cell in finding.jobs[1].cells]
     assert [cell[:2] for cell in cells] == [({"k": "b"}, "n"), ({"k": "b"}, "ids")]
     assert (cells[0][3], cells[1][3]) == (cells[0][2] + 1, cells[1][2] + 7)  # type: ignore[operator]
+    alerts = [problem.text.partition(", ")[0] for problem in list_comparison_problems(lake)]
+    assert alerts == ["1 of 14 rows of the batch job's table are not what the definition says"]
 
 
 def test_a_change_of_the_streaming_job_is_attributed_to_that_one(rig: JobTopic) -> None:
