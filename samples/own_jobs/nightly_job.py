@@ -1,8 +1,8 @@
 """A team's nightly job: the same figures from the whole topic, into PostgreSQL.
 
-python batch_job.py BOOTSTRAP ADDRESS [CONDITION]
+python nightly_job.py BOOTSTRAP ADDRESS [CONDITION]
 
-Two lines were added for Cutover: the one that reads up to `CUTOVER_CUT`, and the one that records `CUTOVER_POSITION`.
+Two places were added for Cutover: it reads up to `CUTOVER_CUT`, and records `CUTOVER_POSITION`.
 """
 
 import os
@@ -41,8 +41,9 @@ def main(bootstrap: str, address: str, condition: str = "status = 'settled'") ->
         cursor.execute("DROP TABLE IF EXISTS payments_hourly")
         cursor.execute(TABLE)
         cursor.executemany("INSERT INTO payments_hourly VALUES (%s, %s, %s, %s)", rows)
-        cursor.execute(POSITIONS)
-        cursor.execute(RECORD, [os.environ.get("CUTOVER_POSITION", "")])  # added
+        if position := os.environ.get("CUTOVER_POSITION"):  # added
+            cursor.execute(POSITIONS)
+            cursor.execute(RECORD, [position])
 
 
 if __name__ == "__main__":
