@@ -100,12 +100,15 @@ def _run_job(name: str, *arguments: str, variables: Mapping[str, str] | None = N
 
 
 def _type(*arguments: str) -> int:
-    """Print a command, run it as a reader would, and return its exit code."""
+    """Print a command, run it as a reader would, and return its exit code; its events are in the installation."""
     sys.stdout.write(f"\n$ cutover {' '.join(arguments)}\n")
     sys.stdout.flush()
-    code = subprocess.run([*_COMMAND, *arguments], check=False).returncode
+    log_path = HOME / f"{arguments[0]}.log"
+    with log_path.open("wb") as log:
+        code = subprocess.run([*_COMMAND, *arguments], stderr=log, check=False).returncode
     if code not in {0, 1}:
-        msg = f"Demonstration: expected exit code 0 or 1 of `cutover {arguments[0]}`, got {code}."
+        reason = log_path.read_text(encoding="utf-8", errors="replace")[-2000:]
+        msg = f"Demonstration: expected exit code 0 or 1 of `cutover {arguments[0]}`, got {code}.\n{reason}"
         raise SystemExit(msg)
     return code
 
