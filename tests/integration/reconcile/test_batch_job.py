@@ -320,6 +320,23 @@ def test_rows_of_a_server_are_those_of_the_position_that_was_read_with_them(
         assert "expected a column `most`" in reconcile(lake).finding.sentence
 
 
+def make_position(rows: int | None) -> dict[str, Any]:
+    """Return the position of a job that also records how many rows it has written; None: it does not."""
+    table = None if rows is None else {"rows": rows}
+    return {
+        "format": "cutover.position/1",
+        "topics": POSITION,
+        "topic_ids": {"sales": "topic-1"},
+        "table": table,
+    }
+
+
+def execute_statements(address: str, *statements: str) -> None:
+    with psycopg.connect(address) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
 def test_rows_that_somebody_wrote_or_deleted_later_are_not_held_against_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,24 +345,12 @@ def test_rows_that_somebody_wrote_or_deleted_later_are_not_held_against_the_job(
     with running_server() as address:
         monkeypatch.setenv("SALES_DB", address)
 
-        def execute(*statements: str) -> None:
-            with psycopg.connect(address) as connection:
-                for statement in statements:
-                    connection.execute(statement.encode())
-
         def compare(count: int | None, rows: Sequence[dict[str, Any]], *later: str) -> Finding:
-            table = None if count is None else {"rows": count}
-            position = {
-                "format": "cutover.position/1",
-                "topics": POSITION,
-                "topic_ids": {"sales": "topic-1"},
-                "table": table,
-            }
-            write_server(address, rows, position)
-            execute(*later)
+            write_server(address, rows, make_position(count))
+            execute_statements(address, *later)
             return reconcile(lake).finding
 
-        execute(SERVER_TABLE)
+        execute_statements(address, SERVER_TABLE)
         all_rows, change = compute(READ), "UPDATE analytics.sales SET most = most + 1 WHERE shop = 'b'"
         found = find_job(compare(None, all_rows, change))
         assert (found.level, found.different, found.rows, found.written_later) == ("bounded", 0, 2, 1)
