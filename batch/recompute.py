@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
+from cutover import metrics
 from cutover import probe as probes
 from cutover.batch import lineage, plan, windows
 from cutover.batch.at_position import compute_rows_at_position, publish_rows_at_position
@@ -35,7 +36,7 @@ from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range, RecordedTable
 from cutover.lake.control import losses, pins, versions
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import lost_records, same_log, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
@@ -44,8 +45,7 @@ from cutover.lake.tables import delta
 from cutover.lineage import runs
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
-from cutover.metrics import tasks
-from cutover.metrics.families import MetricSample
+from cutover.metrics import MetricSample
 from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
 from cutover.records.reading.scan import Offsets
 from cutover.timestamps import to_micros
@@ -66,7 +66,7 @@ def list_run_samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[Metri
 
 
 @runs.emit_lineage("batch", lineage.find_touched_by_run)
-@tasks.write_metrics("batch", tasks.describe_samples(list_run_samples))
+@metrics.write_metrics("batch", metrics.describe_samples(list_run_samples))
 def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test passes
     lake: PipelineLake,
     *,

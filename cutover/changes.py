@@ -3,20 +3,23 @@
 Each kind of change (`reconcile/gate/approval.py`: a stage; `streaming/replacement/approval.py`: a swap) subclasses
 `Proposal` with everything on which the decision rests. Before it applies an approved change, it reads the same facts
 again and rejects the approval with `check_approval_unchanged` if one of them differs. The digest of the proposal is
-recorded with the change, so that a task which is retried finds that the change was applied already.
+recorded with the change, so that a task which is retried finds that the change was applied already. The histories keep
+the person and the reason of every step.
 
 The life of a change in Airflow (propose, approve, apply, verify, undo) is `make_change_dag` in `dags/change_dag.py`.
 """
 
 import hashlib
 import json
+import os
+import pwd
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from cutover.errors import LakeError
+from cutover.errors import DefinitionError, LakeError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +87,35 @@ def check_approval_unchanged(subject: str, changes: Iterable[str], *, dag: str) 
     if distinct_changes:
         msg = f"{subject}: expected the facts that were approved, got changes: {'; '.join(distinct_changes)}."
         raise ApprovalRejectedError(msg + f"\nHint: run `{dag}` again and review the current facts.")
+
+
+LONGEST_WHY = 500
+
+
+class InvalidReasonError(DefinitionError):
+    """Reason that is empty or too long."""
+
+
+def user() -> str:
+    """Return the user of this process, from the system's user database: any process can set an environment variable."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
+
+
+def check_reason(reason_text: str, *, of: str) -> str:
+    """Strip a person's reason and check its length.
+
+    Args:
+        reason_text: As given.
+        of: Step that requires it, as the message names it: `Gate`.
+
+    Raises:
+        InvalidReasonError: It is empty or too long.
+    """
+    text = reason_text.strip()
+    if not text or len(text) > LONGEST_WHY:
+        msg = f"{of}: expected a reason (`--why`) of 1 to {LONGEST_WHY} characters, got {len(text)}."
+        raise InvalidReasonError(msg)
+    return text

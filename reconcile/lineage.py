@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cutover.lake.paths import control_uri
 from cutover.lineage.runs import RunDatasets
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cutover import acceptance_files, events
+from cutover import acceptance_files, events, metrics
 from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import DefinitionError, LakeError
@@ -14,7 +14,6 @@ from cutover.lake.control import pins, versions
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.tables.run_memory import read_once
 from cutover.lineage import runs
-from cutover.metrics import tasks
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile import lineage
@@ -44,7 +43,7 @@ def _render_metrics(lake: PipelineLake, _: Report) -> str:
 
 @read_once()
 @runs.emit_lineage("reconcile", lineage.find_touched_by_comparison)
-@tasks.write_metrics("reconcile", _render_metrics)
+@metrics.write_metrics("reconcile", _render_metrics)
 def run_reconciliation(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     lake: PipelineLake,
     *,

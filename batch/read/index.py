@@ -23,7 +23,7 @@ from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.journal_rows import Loss
-from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
+from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake
@@ -218,7 +218,7 @@ def record_run(
     except CommitFailedError as error:
         raise _make_overtaken_error(lake.pipeline, sequence) from error
     for name in _GROWING:  # after the commit: no version of a recorded run is older than a day and merged since
-        upkeep.clean(lake.batch_uri(name))
+        commits.clean(lake.batch_uri(name))
     return sealed
 
 
@@ -262,7 +262,7 @@ def _replace_orphans(lake: PipelineLake, name: BatchTable, history: IndexHistory
         _reject_overtaken(table, lake.pipeline, history.next_sequence)
     run_ids = [run.run_id for run in history.runs]
     _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", run_ids, run)
-    if upkeep.compact(uri):  # before the rows of this run, so that the recorded version holds the merged file
+    if commits.compact(uri):  # before the rows of this run, so that the recorded version holds the merged file
         table = delta.open_table(uri)
     if rows.num_rows:
         commits.append(table, rows, stem=checksums.new_stem(name.removeprefix("batch_"), run.run_id))

@@ -29,7 +29,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import is_touched
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.log.topic_partitions import format_offsets
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.parsing import limits

@@ -25,6 +25,7 @@ from cutover.batch.repair.draft import RepairDraft, WaitingDrafts
 from cutover.batch.repair.effect import RepairEffect
 from cutover.batch.write import publish
 from cutover.batch.write.publish import RunOutput
+from cutover.changes import user
 from cutover.clock import Clock
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
@@ -34,8 +35,7 @@ from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range, Repair
 from cutover.lake.control import losses, pins, versions
-from cutover.lake.control.signature import user
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.lake.serving import serving_table
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
 from cutover.lineage import runs

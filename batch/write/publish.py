@@ -15,9 +15,8 @@ from cutover.batch.write.result import read_staged_rows
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.engine.spark import is_local
-from cutover.engine.usage import UsageMeter
+from cutover.engine.usage import PathCost, UsageMeter, add_costs, measure_cost
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.path_cost import PathCost, add_costs, measure_cost
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake

@@ -7,7 +7,7 @@ from cutover.adoption.adopt import Adoption
 from cutover.adoption.draft import JobDraft, Seen
 from cutover.adoption.hypotheses import CellDifference
 from cutover.counts import count_noun
-from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.output.cells import visible
 from cutover.timestamps import format_micros

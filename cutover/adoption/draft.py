@@ -12,7 +12,7 @@ from cutover.definition.model.json_fields import JsonField, ParseForm
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.spark_stream import WINDOW_START, Delta, OutputMode, SparkStream
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, Topic
-from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.errors import DefinitionError
 
 MEASURES: Mapping[str, type[Measure]] = {

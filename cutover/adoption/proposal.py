@@ -10,7 +10,7 @@ from cutover.adoption.query import SCHEMA_TYPES, QueryShape
 from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.definition.model.topic import IDENTIFIER
-from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.errors import DefinitionError
 from cutover.records.proposal.names import is_id_name

@@ -20,7 +20,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import quote_ambiguous
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError, LakeError
-from cutover.lake.control import restore, swaps
+from cutover.lake.control import restore, served
 from cutover.lake.control.versions import select_stream_version
 from cutover.lake.serving import serving_table, views
 from cutover.lake.serving import vacuum as unserved_tables
@@ -182,7 +182,7 @@ def unserved(
         raise DefinitionError(msg)
     lake = PipelineLake(settings, definition)
     if reason is not None:
-        catalogue.get(settings, swaps.served_by(settings, pipeline))  # a deletion requires the definition's file
+        catalogue.get(settings, served.served_by(settings, pipeline))  # a deletion requires the definition's file
         deleted = unserved_tables.delete_unserved(lake, clock, why=reason)
         remaining = unserved_tables.list_unserved(lake, clock.now())
         counts = f"{len(deleted):,} deleted, {len(remaining):,} retained"
@@ -212,7 +212,7 @@ def _describe_table(table: Unserved) -> str:
 
 def _find_definition(settings: Settings, name: str) -> Pipeline:
     """Find the definition; if another one serves the name and the file is missing, that one under this name."""
-    serves, (pipelines, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
+    serves, (pipelines, broken) = served.served_by(settings, name), catalogue.scan(settings)
     if serves == name or name in pipelines or broken:  # an invalid file may define the name, with another policy
         return load_command_definition(settings, name)
     return replace(load_command_definition(settings, serves), name=name)
@@ -245,8 +245,8 @@ def serve_view(
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
     """Publish the pipeline that serves a name; after a swap the definition of that name is not needed."""
-    served = load_command_definition(settings, swaps.served_by(settings, name))
-    return serving_table.publish(PipelineLake(settings, served), name=name, anyway=anyway)
+    pipeline = load_command_definition(settings, served.served_by(settings, name))
+    return serving_table.publish(PipelineLake(settings, pipeline), name=name, anyway=anyway)
 
 
 def _follow(settings: Settings, name: str, publication: Publication, seconds: float) -> Iterator[Output]:

@@ -10,10 +10,9 @@ import typer
 from cutover.counts import count_noun
 from cutover.errors import DefinitionError
 from cutover.output.console import Output
-from cutover.parity.job import check_job
+from cutover.parity.job import check_job, check_script
 from cutover.parity.plans.live import check_text
 from cutover.parity.rules import Construct, ParityFinding
-from cutover.parity.script import check_script
 
 NO_CONSTRUCT, HAS_CONSTRUCT, NOT_UNDERSTOOD = 0, 1, 2
 WHOLE_FILE = "the whole file"

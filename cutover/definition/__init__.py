@@ -5,8 +5,7 @@
 """
 
 from cutover.definition.measures.doubles import Stddev, Variance
-from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
-from cutover.definition.measures.ordered import Bag, First, Last
+from cutover.definition.measures.kinds import Avg, Bag, Count, First, Last, Max, Min, Sum
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
 from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
@@ -27,10 +26,8 @@ from cutover.definition.model.triggers import (
     Sequence,
     Until,
 )
-from cutover.definition.windows.all_time import Global
-from cutover.definition.windows.calendar import Daily, Monthly
+from cutover.definition.windows.aligned import Daily, Fixed, Global, Monthly, Sliding
 from cutover.definition.windows.sessions import Sessions
-from cutover.definition.windows.sliding import Fixed, Sliding
 
 __all__ = [
     "Accumulation",

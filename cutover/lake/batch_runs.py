@@ -9,11 +9,11 @@ from deltalake import DeltaTable
 from cutover import json_text
 from cutover.engine import queries
 from cutover.engine.effective_settings import EffectiveSettings
+from cutover.engine.usage import PathCost
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import checksums, delta, run_memory
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import Marks

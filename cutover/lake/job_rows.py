@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 
 from cutover.events import log
-from cutover.lake.tables import checksums, commits, data_files, delta, delta_log, upkeep
+from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
 
@@ -84,4 +84,4 @@ def replace_job_rows(lake: PipelineLake, note: JobRowsNote, rows: pa.Table) -> N
         files = [data_files.write_data_file(uri, rows.cast(schema), stem)] if rows.num_rows else []
         commit = CommitProperties(custom_metadata={"userMetadata": text}, max_commit_retries=0)
         commits.overwrite(table, files, Schema.from_arrow(schema), commit=commit)
-    upkeep.clean(uri)
+    commits.clean(uri)

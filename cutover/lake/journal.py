@@ -29,9 +29,9 @@ import cutover
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake import sequence_marks
-from cutover.lake.paths import control_uri, sequence_marks_uri
 from cutover.lake.tables import commits, delta, run_memory
 from cutover.lake.tables.schemas import TIMESTAMP, make_arrow_schema
+from cutover.pipeline_lake import control_uri, sequence_marks_uri
 from cutover.settings import Settings
 
 NOT_APPENDED = -1

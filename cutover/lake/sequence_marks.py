@@ -12,7 +12,7 @@ from pyarrow import fs
 from cutover.engine import storage
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake.paths import sequence_marks_uri
+from cutover.pipeline_lake import sequence_marks_uri
 from cutover.settings import Settings
 
 _SEQUENCE = re.compile(r"0|[1-9][0-9]{0,17}")

@@ -1,5 +1,5 @@
 """Static analysis of SQL and Spark jobs: constructs on which a stream and a batch differ.
 
-`rules` lists the constructs. `script` and `sql` check SQL, `job` and `jobs` Spark jobs in Python, `plans` query
-plans; `purity` classifies Python functions.
+`rules` lists the constructs. `job` checks a file: a Spark job in Python by `jobs`, a script by `sql`. `plans` checks
+query plans; `purity` classifies Python functions.
 """

@@ -29,7 +29,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
         AirflowFailException: The audit was rejected or could not be completed; the message has the reason.
         RuntimeError: The child process ended unexpectedly.
     """
-    from cutover.lake.control.stages import current_stage  # noqa: PLC0415 -- brings duckdb: only where it runs
+    from cutover.lake.control.served import current_stage  # noqa: PLC0415 -- brings duckdb: only where it runs
 
     with fail_without_retries():
         settings = load_settings()

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.definition.loading import catalogue
 from cutover.definition.model.policy import Stage
 from cutover.infra.processes.child import ChildEnd, run_child
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.run_range import RunRange, requested_range

@@ -19,7 +19,7 @@ def load_task_definition(settings: Settings, name: str, *, running: bool = False
     Raises:
         DefinitionError: The file is missing or does not load, and no definition is recorded.
     """
-    from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.lake.recorded_definitions import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     definition = resolve_definition(settings, name, running=running)
     if definition.note is not None:

@@ -24,7 +24,7 @@ from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, run_st
 from cutover.infra.demo.inputs import SamplePart, run_cutover, send_part
 from cutover.infra.demo.runs import Runs
 from cutover.infra.waiting import UpdateProgress, wait_for
-from cutover.lake.control import stages, versions
+from cutover.lake.control import served, versions
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import WindowAuditRow
 from cutover.lake.serving import views
@@ -233,7 +233,7 @@ class Retirement:
         Raises:
             CutoverError: It is in another one.
         """
-        current = str(stages.current_stage(PipelineLake(self.settings, catalogue.get(self.settings, PIPELINE))))
+        current = str(served.current_stage(PipelineLake(self.settings, catalogue.get(self.settings, PIPELINE))))
         if current != stage:
             msg = f"Demonstration: expected {PIPELINE} in {stage}, it is in {current}."
             raise CutoverError(msg)

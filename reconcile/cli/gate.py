@@ -12,7 +12,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from cutover.counts import count_clause
+from cutover.engine.usage import PathCost
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.causes import UNEXPLAINED

@@ -16,7 +16,7 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
-from cutover.lake.control.stages import current_stage, list_moves, read_gate_events
+from cutover.lake.control.served import current_stage, list_moves, read_gate_events
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide

@@ -17,7 +17,7 @@ from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import losses, versions
-from cutover.lake.control.stages import current_stage, list_moves
+from cutover.lake.control.served import current_stage, list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import high_water, table_weights

@@ -10,19 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cutover.changes import ApprovalRejectedError
+from cutover import metrics
+from cutover.changes import ApprovalRejectedError, InvalidReasonError, check_reason, user
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
 from cutover.events import log
-from cutover.lake.control.signature import InvalidReasonError, check_reason, user
-from cutover.lake.control.stages import WITHDRAWN, current_stage, read_gate_events
+from cutover.lake.control.served import WITHDRAWN, current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError, retry_conflicts
 from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table
-from cutover.metrics import tasks
-from cutover.metrics.families import MetricSample
+from cutover.metrics import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
@@ -87,7 +86,7 @@ def list_gate_samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[Me
         yield MetricSample("cutover_gate_conditions", (name, state), number)
 
 
-@tasks.write_metrics("gate", tasks.describe_samples(list_gate_samples), answers=_ANSWERS)
+@metrics.write_metrics("gate", metrics.describe_samples(list_gate_samples), answers=_ANSWERS)
 def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and probe of a test
     lake: PipelineLake,
     direction: Move,
@@ -210,7 +209,7 @@ def _withdraw_now(settings: Settings, proposal: StageProposal, reason: str, cloc
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=reason)
 
 
-@tasks.write_metrics("gate", tasks.describe_samples(list_gate_samples), answers=(InvalidReasonError,))
+@metrics.write_metrics("gate", metrics.describe_samples(list_gate_samples), answers=(InvalidReasonError,))
 def roll_back_stage(
     lake: PipelineLake,
     reason: str,

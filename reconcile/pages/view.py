@@ -20,7 +20,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
 from cutover.errors import CutoverError
 from cutover.lake import recorded_definitions
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present

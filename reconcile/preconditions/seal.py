@@ -23,13 +23,12 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import NO_FAULTS, DeliveryFaults
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import IndexKind
+from cutover.lake.tables.schemas import COUNTED, IndexKind
 from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import split_cut
 from cutover.pipeline_lake import PipelineLake

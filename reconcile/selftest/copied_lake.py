@@ -28,9 +28,8 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.dimensions import dimension, joined_versions, load
 from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.lake.tables.schemas import IndexKind, batch_schema
+from cutover.lake.tables.schemas import COUNTED, IndexKind, RowKind, batch_schema
 from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import refold

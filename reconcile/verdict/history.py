@@ -21,9 +21,8 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import ComparisonRow, PinEvent
-from cutover.lake.paths import control_uri
-from cutover.lake.tables import delta, upkeep
-from cutover.pipeline_lake import PipelineLake
+from cutover.lake.tables import commits, delta
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.reconcile.journal_rows import DifferenceEvent, ProvenClaims, VerificationRow
 from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.finding import Finding, compute_finding_digest
@@ -247,8 +246,8 @@ def record_comparison(
     Journal(settings, finding.pipeline, ComparisonRow).append(row, expected_sequence=history_entry.turn)
     for row_type in _GROWING:
         uri = control_uri(settings, row_type.TABLE)
-        if delta.exists(uri) and upkeep.compact(uri):
-            upkeep.clean(uri)
+        if delta.exists(uri) and commits.compact(uri):
+            commits.clean(uri)
 
 
 def _make_row(

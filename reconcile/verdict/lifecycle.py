@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from cutover import changes
 from cutover.definition.windows.window_fn import FOREVER
-from cutover.lake.control import signature
 from cutover.lake.journal import Journal
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.journal_rows import DifferenceEvent
@@ -108,7 +108,7 @@ def close(
     Raises:
         DefinitionError: `reason` is empty or too long.
     """
-    detail = json.dumps({"who": signature.user(), "why": signature.check_reason(reason, of="Resolve")})
+    detail = json.dumps({"who": changes.user(), "why": changes.check_reason(reason, of="Resolve")})
     event = DifferenceEvent(
         pipeline=pipeline,
         result_fingerprint=fingerprint,

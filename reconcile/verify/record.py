@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TypedDict, Unpack
 
+from cutover import metrics
 from cutover.clock import Clock, SystemClock
 from cutover.counts import count_noun
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -23,8 +24,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs import delivery
 from cutover.lake.journal import Journal
 from cutover.lake.tables.run_memory import read_once
-from cutover.metrics import tasks
-from cutover.metrics.families import MetricSample
+from cutover.metrics import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify.facts import recompute, rows
@@ -248,7 +248,7 @@ def list_check_samples(pipeline: Pipeline, verification: Verification) -> Iterat
     yield MetricSample("cutover_verify_violations", (pipeline.name,), len(verification.violations))
 
 
-@tasks.write_metrics("verify", tasks.describe_samples(list_check_samples))
+@metrics.write_metrics("verify", metrics.describe_samples(list_check_samples))
 def verify_and_record(lake: PipelineLake, **options: Unpack[VerifyOptions]) -> Verification:
     """Evaluate the checks and record their results, unless no check could be evaluated.
 

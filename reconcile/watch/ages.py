@@ -20,7 +20,7 @@ from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
-from cutover.lake.control.stages import current_stage, find_stage_start, list_moves
+from cutover.lake.control.served import current_stage, find_stage_start, list_moves
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake

@@ -23,10 +23,10 @@ from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.control.pins import list_held
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import RowKind
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from cutover import metrics
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.topic_partitions import format_partition_number
-from cutover.metrics import tasks
-from cutover.metrics.families import MetricSample, render_samples
+from cutover.metrics import MetricSample, render_samples
 from cutover.reconcile.result.text import count_noun, share
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_alerts, make_alert
 from cutover.reconcile.watch.alerts.spec import Alert
@@ -174,4 +174,4 @@ def _list_alert_metrics(status: WatchStatus) -> Iterator[MetricSample]:
 
 def write_metrics_file(settings: Settings, status: WatchStatus) -> None:
     """Replace the text file of metrics of a pipeline; a file that cannot be written is a warning."""
-    tasks.write_text_file(settings, "watch", status.pipeline, render_samples(list_metrics(status)))
+    metrics.write_text_file(settings, "watch", status.pipeline, render_samples(list_metrics(status)))

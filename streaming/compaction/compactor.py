@@ -16,8 +16,8 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import pins
 from cutover.lake.epochs.epoch_log import SPAN
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import RowKind
 from cutover.streaming.compaction import merge
 from cutover.streaming.compaction.merge import MergedGroup, merge_group
 from cutover.streaming.process.context import DriverContext

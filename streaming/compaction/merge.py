@@ -18,9 +18,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import compute_oldest_remembered, truncate_to_minute
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, delta
-from cutover.lake.tables.schemas import epoch_log_schema, map_arrow_type_to_duckdb
+from cutover.lake.tables.schemas import RowKind, epoch_log_schema, map_arrow_type_to_duckdb
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.records.classes import Class

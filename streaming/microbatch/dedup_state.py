@@ -25,9 +25,8 @@ from cutover.definition.model.record_ids import (
 )
 from cutover.engine import queries
 from cutover.events import log
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import epoch_log_schema, id_type, map_arrow_type_to_duckdb
+from cutover.lake.tables.schemas import RowKind, epoch_log_schema, id_type, map_arrow_type_to_duckdb
 from cutover.pipeline_lake import PipelineLake
 
 STRETCHES = 64  # into which the horizon is cut, minutes at least

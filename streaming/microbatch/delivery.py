@@ -14,7 +14,7 @@ from cutover.definition.model.pipeline import Delivery
 from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, Attempt
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.row_kinds import RowKind
+from cutover.lake.tables.schemas import RowKind
 from cutover.probe import Probe
 from cutover.records.classes import Class
 from cutover.streaming.microbatch.spill import EpochPartials

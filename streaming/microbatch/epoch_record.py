@@ -11,10 +11,10 @@ from cutover.definition.compile.fingerprint import panes_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import code, readback, spark
 from cutover.engine.effective_settings import EffectiveSettings
+from cutover.engine.usage import PathCost, measure_cost
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import count_unread
-from cutover.lake.path_cost import PathCost, measure_cost
 from cutover.log.cut import LogId, Marks
 from cutover.records.parsing.writer_schemas import list_digests
 from cutover.records.watermark import WatermarkState, compute_final_watermark

@@ -19,9 +19,8 @@ from cutover.definition.model.topic import list_column_types
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.delivery import EXACTLY_ONCE
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, data_files
-from cutover.lake.tables.schemas import partial_schema
+from cutover.lake.tables.schemas import RowKind, partial_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.classes import Class
 from cutover.streaming.microbatch import aggregate

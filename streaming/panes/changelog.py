@@ -23,8 +23,8 @@ from cutover.engine import queries
 from cutover.errors import LogError
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.serving.views import panes_sql
+from cutover.lake.tables.schemas import RowKind, kind_sql
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake

@@ -19,9 +19,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
-from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.lake.tables.schemas import RowKind, epoch_log_schema, kind_sql
 from cutover.panes.held_windows import Arrival, Held
 from cutover.panes.machine import begin, dump_machine, load_machine
 from cutover.panes.model import Key, Pane, Timing

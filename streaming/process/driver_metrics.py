@@ -13,12 +13,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cutover import files
+from cutover import files, metrics
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.topic_partitions import format_partition_number
-from cutover.metrics import families
-from cutover.metrics.families import MetricSample
+from cutover.metrics import MetricSample
 from cutover.records.classes import Class
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import run_folder
@@ -173,7 +172,7 @@ class DriverCollector:
 
     def collect(self) -> Iterable["Metric"]:
         """Yield the current metric families."""
-        return families.group_samples(self._metrics.samples(self._pipeline))
+        return metrics.group_samples(self._metrics.samples(self._pipeline))
 
 
 def target_path(settings: Settings, pipeline: str) -> Path:

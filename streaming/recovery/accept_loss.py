@@ -7,6 +7,7 @@ from datetime import datetime
 import duckdb
 from deltalake import DeltaTable
 
+from cutover.changes import check_reason, user
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries, spark
@@ -14,18 +15,16 @@ from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
-from cutover.lake.control.signature import check_reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offsets
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.offsets import compute_next_epoch
-from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.complete_read import ReadLog
 from cutover.lake.integrity.same_log import History
 from cutover.lake.journal_rows import Loss, LossKind
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.lake.tables.schemas import COUNTED, epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, format_missing
 from cutover.log.topic_partitions import format_partition_number, name_log, split_topics

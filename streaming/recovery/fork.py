@@ -22,10 +22,9 @@ from cutover.lake.control.pins import Savepoint
 from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import high_water, same_log
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.lake.tables.schemas import RowKind, epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal

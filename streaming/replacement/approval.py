@@ -17,7 +17,7 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
-from cutover.lake.control import pins, swaps, versions
+from cutover.lake.control import pins, served, versions
 from cutover.lake.journal_rows import SwapEvent
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
@@ -51,8 +51,8 @@ class SwapBasis:
             pipeline=new.name,
             of=old.name,
             turns=(
-                swaps.read_next_swap_sequence(settings, new.name),
-                swaps.read_next_swap_sequence(settings, old.name),
+                served.read_next_swap_sequence(settings, new.name),
+                served.read_next_swap_sequence(settings, old.name),
             ),
             versions=(versions.read_next_version_sequence(lakes[0]), versions.read_next_version_sequence(lakes[1])),
             results=(streams[0].version.result_fingerprint, streams[1].version.result_fingerprint),
@@ -139,7 +139,7 @@ def reject_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
         DefinitionError: One of them is replaced already, or both name each other.
     """
     for pipeline in (old, new):
-        if (serves := swaps.served_by(settings, pipeline.name)) != pipeline.name:
+        if (serves := served.served_by(settings, pipeline.name)) != pipeline.name:
             msg = f"Swap of `{old.name}` to `{new.name}`: expected two that serve their own names, "
             msg += f"got `{pipeline.name}`, which `{serves}` serves."
             raise DefinitionError(
@@ -160,7 +160,7 @@ def withdraw_swap(settings: Settings, approved: SwapProposal, why: str, clock: C
         LakeError: The history cannot be read, or other processes were always faster.
     """
     evidence = json.dumps({"withdrawn": approved.digest})
-    swaps.record_withdrawal(
+    served.record_withdrawal(
         settings, approved.basis.of, why=why, evidence=evidence, clock=clock, expected_sequence=approved.basis.turns[1]
     )
 
@@ -180,7 +180,7 @@ def find_state(settings: Settings, approved: SwapProposal) -> SwapState:
         LakeError: The history cannot be read.
     """
     name = approved.basis.of
-    rows = swaps.read_swaps(settings, name)
+    rows = served.read_swaps(settings, name)
     if _is_of(rows[-1:], approved):
         return SwapState.MADE
     is_back = _is_of(rows[-2:-1], approved) and rows[-1].served_by == name

@@ -8,13 +8,13 @@ the differences of a comparison and switches to it.
 import time
 from dataclasses import dataclass
 
+from cutover.changes import check_reason
 from cutover.clock import Clock
 from cutover.counts import choose_form, count_noun
 from cutover.definition.checks import change
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
-from cutover.lake.control.signature import check_reason
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.serving import serving_table

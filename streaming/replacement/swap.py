@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from cutover.changes import check_reason
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import swaps, versions
-from cutover.lake.control.signature import check_reason
+from cutover.lake.control import served, versions
 from cutover.lake.serving import serving_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
@@ -64,7 +64,7 @@ def swap_definition(  # noqa: PLR0913 -- what is served by what, why, and what a
     """
     check_reason(reason, of="Swap")  # rejected here, before a comparison that takes minutes
     settings, comparison = versions.looking_at_served(settings), None
-    turn, turns = swaps.read_next_swap_sequence(settings, old.name), _read_turns(settings, new, old)
+    turn, turns = served.read_next_swap_sequence(settings, old.name), _read_turns(settings, new, old)
     reject_replaced(settings, new, old)
     streams = find_stream(PipelineLake(settings, new)), find_stream(PipelineLake(settings, old))
     if approved is not None:
@@ -82,7 +82,7 @@ def swap_definition(  # noqa: PLR0913 -- what is served by what, why, and what a
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the compared versions, others serve now."
         raise LakeError(msg + "\nHint: compare again.")
     evidence, author = _format_evidence(comparison, streams, approved), "" if approved is None else approved.who
-    swaps.record_swap(
+    served.record_swap(
         settings, old.name, new.name, why=reason, evidence=evidence, clock=clock, expected_sequence=turn, who=author
     )
     return Swap(comparison=comparison, stale_pipelines=serving_table.update_tables(PipelineLake(settings, new)))
@@ -117,8 +117,8 @@ def swap_back(
     old = lake.pipeline
     check_reason(reason, of="Swap")
     lake = lake.with_settings(stream_version=None)
-    turn = swaps.read_next_swap_sequence(lake.settings, old.name) if turn is None else turn
-    rows = swaps.read_swaps(lake.settings, old.name)
+    turn = served.read_next_swap_sequence(lake.settings, old.name) if turn is None else turn
+    rows = served.read_swaps(lake.settings, old.name)
     serves = str(rows[-1].served_by) if rows else old.name  # not followed further: this ends a cycle
     if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
@@ -154,7 +154,7 @@ def _swap_to_itself(lake: PipelineLake, serves: str, reason: _Reason, turn: int)
     settings, old = lake.settings, lake.pipeline
     turns = _read_turns(settings, old)
     find_stream(lake)  # again: waiting took time
-    swaps.record_swap(
+    served.record_swap(
         settings,
         old.name,
         old.name,
@@ -165,7 +165,7 @@ def _swap_to_itself(lake: PipelineLake, serves: str, reason: _Reason, turn: int)
         who=reason.who,
     )
     if _read_turns(settings, old) != turns:
-        swaps.record_swap(
+        served.record_swap(
             settings, old.name, serves, why="taken back", evidence="", clock=reason.clock, expected_sequence=turn + 1
         )
         msg = f"Swap of `{old.name}`: expected unchanged versions, one was deleted or began to serve meanwhile."

@@ -22,11 +22,11 @@ from cutover.events import log
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
 from cutover.lake.epochs.offsets import follows
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.schemas import RowKind
 from cutover.pipeline_lake import PipelineLake
 
 _PID = re.compile(r"^pid-(\d+)-")

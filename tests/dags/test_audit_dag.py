@@ -12,7 +12,7 @@ from cutover_tasks.moves.rollback_task import move_back_to
 from cutover.definition.loading import catalogue
 from cutover.definition.model.policy import Stage
 from cutover.infra.processes.child import ChildEnd
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verdict.audits import audit_record

@@ -10,7 +10,7 @@ from cutover_tasks.moves.cutover_task import apply, propose, undo
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
-from cutover.lake.control.stages import current_stage, list_moves, read_gate_events
+from cutover.lake.control.served import current_stage, list_moves, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake

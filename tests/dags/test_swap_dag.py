@@ -12,11 +12,10 @@ from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.lake.control import swaps
+from cutover.lake.control import served
 from cutover.lake.journal import Journal
-from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.reconcile.verify import record
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
@@ -89,7 +88,7 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     assert apply("clicks_2", proposal, ADA) == "clicks"
     assert apply("clicks_2", proposal, ADA) == "clicks"  # the task was killed after its write: once more
 
-    (row,) = swaps.read_swaps(at_work, "clicks")
+    (row,) = served.read_swaps(at_work, "clicks")
     assert (row.served_by, row.who, row.why) == ("clicks_2", "airflow:ada", "dropped clicks are paid for")
     assert verify("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
     assert count_served(at_work) == served_before + DROPS
@@ -106,8 +105,8 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     assert count_served(at_work) == served_before + DROPS
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         undo("clicks_2", proposal)
-    assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", served_before)
-    assert [row.who for row in swaps.read_swaps(at_work, "clicks")] == ["airflow:ada", "airflow"]
+    assert (served.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", served_before)
+    assert [row.who for row in served.read_swaps(at_work, "clicks")] == ["airflow:ada", "airflow"]
     with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn"):
         apply("clicks_2", proposal, ADA)
     with pytest.raises(AirflowFailException, match="`clicks` serves it"):
@@ -123,11 +122,11 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", proposal)
-    assert len(swaps.read_swaps(at_work, "clicks")) == 3
+    assert len(served.read_swaps(at_work, "clicks")) == 3
     outdated = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", outdated)
-    assert (len(swaps.read_swaps(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
+    assert (len(served.read_swaps(at_work, "clicks")), served.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
         propose("clicks_2", "run-1")
 
@@ -147,7 +146,7 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", proposal)
-    assert [row.why for row in swaps.read_swaps(at_work, "clicks")] == ["by hand"]
+    assert [row.why for row in served.read_swaps(at_work, "clicks")] == ["by hand"]
 
 
 def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,11 +161,11 @@ def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, m
 
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         undo("clicks_2", proposal)
-    assert [row.served_by for row in swaps.read_swaps(at_work, "clicks")] == ["clicks_2", "clicks"]
+    assert [row.served_by for row in served.read_swaps(at_work, "clicks")] == ["clicks_2", "clicks"]
 
 
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, swap_as_is = propose("clicks_2", "run-1"), swaps.record_swap
+    proposal, swap_as_is = propose("clicks_2", "run-1"), served.record_swap
 
     def swap_while_marked_failed(*arguments: Any, **keywords: Any) -> None:
         for _ in range(2):  # killed after its write: once more
@@ -174,11 +173,11 @@ def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, m
                 undo("clicks_2", proposal)
         swap_as_is(*arguments, **keywords)
 
-    monkeypatch.setattr(swaps, "record_swap", swap_while_marked_failed)
+    monkeypatch.setattr(served, "record_swap", swap_while_marked_failed)
 
     with pytest.raises(AirflowFailException, match="another process appended row 0 first"):
         apply("clicks_2", proposal, ADA)
-    (row,) = swaps.read_swaps(at_work, "clicks")
+    (row,) = served.read_swaps(at_work, "clicks")
     assert (row.served_by, "withdrawn by Airflow" in row.why) == ("clicks", True)
 
 
@@ -195,7 +194,7 @@ def test_a_try_that_the_one_before_overtook_has_made_its_swap(
     monkeypatch.setattr(swapping, "compare_definitions", compare_beside_the_try_before)
 
     assert apply("clicks_2", proposal, ADA) == "clicks"
-    assert [row.served_by for row in swaps.read_swaps(at_work, "clicks")] == ["clicks_2"]
+    assert [row.served_by for row in served.read_swaps(at_work, "clicks")] == ["clicks_2"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_a_note_that_says_more_than_was_approved_is_refused(at_work: Settings) -
 
     with pytest.raises(AirflowFailException, match="got changes: the change note changed"):
         apply("clicks_2", proposal, ADA)
-    assert swaps.served_by(at_work, "clicks") == "clicks"
+    assert served.served_by(at_work, "clicks") == "clicks"
 
     file.write_text(text.replace('rows=("added",)', "rows=()"), encoding="utf-8")
     with pytest.raises(AirflowFailException, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):

@@ -20,8 +20,8 @@ from cutover import changes
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
-from cutover.lake.control import stages
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control import served
+from cutover.lake.control.served import current_stage
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
@@ -293,7 +293,7 @@ DEFECTS: dict[str, Callable[[], Any]] = {
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
     "nothing is compared within the move": lambda: mock.patch.object(World, "compare_now", skip_comparison),
     "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw_move"),
-    "a withdrawal is a move": lambda: mock.patch.object(stages, "WITHDRAWN", "other"),
+    "a withdrawal is a move": lambda: mock.patch.object(served, "WITHDRAWN", "other"),
 }
 
 

@@ -8,7 +8,7 @@ from cutover.definition.checks.spark_stream import REPEATED_MEASURES
 from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres, find_batch_job
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.spark_stream import WINDOW_START, Delta
-from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.aligned import SlidingWindows
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TABLE = re.compile(r'("[^"]+"|[^\s".@:/?#]+)(\.("[^"]+"|[^\s".@:/?#]+)){0,2}')

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 from cutover.definition.checks.measures import reject_field
 from cutover.definition.measures.doubles import Stddev, Variance
-from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
-from cutover.definition.measures.ordered import First, Last
+from cutover.definition.measures.kinds import Avg, Count, First, Last, Max, Min, Sum
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
 from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, SparkStream
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.definition.windows.sessions import Sessions
-from cutover.definition.windows.sliding import SlidingWindows
 
 REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
 """Measures for which Spark's aggregate has one value, whatever the order of its rows."""

@@ -1,7 +1,8 @@
-"""The simple measures, and the union of all measures.
+"""The simple measures, those that depend on the order of records, and the union of all measures.
 
 A measure is a few state columns, each with a Spark aggregate that computes it and a merge that DuckDB supports
-(`states`). A measure that cannot be expressed so does not merge, and is not supported.
+(`states`). A measure that cannot be expressed so does not merge, and is not supported. Records are ordered by event
+time, then by log position, so that the order is total.
 
 `states` and `finish` take the measure's name and the type of its expression. `tolerance` returns the relative tolerance
 of the result between two paths, which may run the same definition (`same_definition`; their states are compared, too).
@@ -10,13 +11,72 @@ approximately.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
 from cutover.definition.measures import doubles
 from cutover.definition.measures.doubles import Stddev, Variance
-from cutover.definition.measures.ordered import Bag, First, Last
 from cutover.definition.measures.states import Finish, Merge, StateColumn, compute_sum_type, is_float_type
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
+
+POSITION_FIELDS = "event_time:timestamp,partition:int,offset:bigint"
+
+
+def positioned_value_sql(expression: str) -> str:
+    """Return Spark SQL for a struct of a record's position and its value; null if the value is null."""
+    position = "'event_time', _event_time, 'partition', _partition, 'offset', _offset"
+    return f"IF(({expression}) IS NULL, NULL, named_struct({position}, 'value', {expression}))"
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Value of the earliest record whose value is not null; for equal event times, of the lowest log position."""
+
+    expression: str
+    function: ClassVar[Literal["min", "max"]] = "min"
+
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
+        """Return `<name>__at`: event time, partition and offset of the selected record, and its value."""
+        create = f"{self.function}({positioned_value_sql(self.expression)})"
+        kind = f"struct<{POSITION_FIELDS},value:{value_type}>"
+        return (StateColumn(column=f"{name}__at", type=kind, create=create, merge=self.function),)
+
+    def finish(self, name: str, value_type: str | None) -> Finish:
+        """Extract the value of the selected record from the struct."""
+        return Finish(sql=f"struct_extract({name}__at, 'value')", type=value_type or "string")
+
+    def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: the result is compared according to its type."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Last(First):
+    """Value of the latest record whose value is not null; for equal event times, of the highest log position."""
+
+    function: ClassVar[Literal["min", "max"]] = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """List of the earliest values without nulls, at most `most` of them, by event time and log position. Exact."""
+
+    expression: str
+    most: int = 1000
+
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
+        """Return `<name>__rows`: event time, partition, offset and value of each record, in order."""
+        create = f"slice(sort_array(collect_list({positioned_value_sql(self.expression)})), 1, {self.most})"
+        kind = f"array<struct<{POSITION_FIELDS},value:{value_type}>>"
+        return (StateColumn(column=f"{name}__rows", type=kind, create=create, merge="earliest", max_entries=self.most),)
+
+    def finish(self, name: str, value_type: str | None) -> Finish:
+        """Return the list of values, with repetitions; null if there are none."""
+        values = f"list_transform({name}__rows, lambda __x: __x['value'])"
+        return Finish(sql=f"CASE WHEN len({name}__rows) > 0 THEN {values} END", type=f"array<{value_type}>")
+
+    def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: bags are compared exactly."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
 """Windows: where in event time records are aggregated.
 
-Each kind of window is a `WindowFn` and a line in `kinds`; a module holds one kind or two that share their arithmetic.
+Each kind of window is a `WindowFn` and a line in `kinds`. `aligned` has those that are the same for all keys;
+`sessions` depend on the records of a key.
 """

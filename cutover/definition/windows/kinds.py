@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cutover.definition.windows.all_time import Global
-from cutover.definition.windows.calendar import Daily, Monthly
+from cutover.definition.windows.aligned import Daily, Global, Monthly, Sliding, SlidingWindows
 from cutover.definition.windows.sessions import Sessions
-from cutover.definition.windows.sliding import Sliding, SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import parse_duration
 

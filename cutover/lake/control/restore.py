@@ -17,8 +17,8 @@ from pyarrow import fs
 from cutover.engine import queries
 from cutover.events import log
 from cutover.lake import journal, sequence_marks
-from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
+from cutover.pipeline_lake import control_uri
 from cutover.settings import Settings
 
 _MISSING_ROWS = """

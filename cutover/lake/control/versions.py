@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from cutover.changes import check_reason, user
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import describe_version, lateness_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake.control.signature import check_reason, user
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, VersionEvent, VersionEventKind
 from cutover.lake.tables import delta

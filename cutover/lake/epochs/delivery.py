@@ -16,8 +16,8 @@ from cutover.engine import queries
 from cutover.json_text import EXACT
 from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import COUNTED, RowKind
 from cutover.log.topic_partitions import format_partition_number
 
 EXACTLY_ONCE, AT_LEAST_ONCE, AT_MOST_ONCE = "exactly_once", "at_least_once", "at_most_once"

@@ -16,11 +16,11 @@ from cutover import json_text
 from cutover.definition.model.pipeline import Delivery
 from cutover.engine import queries
 from cutover.engine.effective_settings import EffectiveSettings
+from cutover.engine.usage import PathCost
 from cutover.errors import LakeError
 from cutover.json_text import EXACT
-from cutover.lake.epochs.row_kinds import COUNTED, RowKind
-from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import COUNTED, RowKind
 from cutover.log.cut import Cut, LogId, Marks
 from cutover.quoting import identifier
 

@@ -21,10 +21,10 @@ from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, PinEvent
 from cutover.lake.tables import delta, delta_log
+from cutover.lake.tables.schemas import RowKind
 from cutover.log.topic_partitions import format_offsets
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings

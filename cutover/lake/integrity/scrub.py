@@ -16,9 +16,8 @@ from cutover.files import write_json
 from cutover.lake.control import versions
 from cutover.lake.dimensions import dimension
 from cutover.lake.journal import list_row_types
-from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, delta
-from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
+from cutover.pipeline_lake import BATCH_TABLES, PipelineLake, control_uri
 
 PIECE = 2 * 2**30  # bytes of one run
 

@@ -24,10 +24,9 @@ from cutover.lake.integrity import foreign_commits, high_water
 from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
-from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import Name
-from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake
+from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake, control_uri
 
 ATTEMPTS, WAIT_SECONDS = 4, 0.25
 """Number of times that a changed table of the batch path is read, and the time between two reads."""

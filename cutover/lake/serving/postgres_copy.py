@@ -24,8 +24,8 @@ from psycopg.types.json import Jsonb
 
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.paths import serving_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import serving_uri
 from cutover.quoting import identifier
 from cutover.settings import Settings
 

@@ -23,17 +23,16 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
-from cutover.lake.control import swaps, versions
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control import served, versions
+from cutover.lake.control.served import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.paths import serving_uri
+from cutover.lake.recorded_definitions import resolve_definition
 from cutover.lake.serving import views
-from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import FileDamagedError
 from cutover.lake.tables.schemas import batch_schema
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.quoting import identifier
 from cutover.settings import Settings
 
@@ -114,7 +113,7 @@ def update_tables(lake: PipelineLake, *, anyway: bool = False) -> tuple[str, ...
         Names whose table could not be published and is unchanged.
     """
     try:
-        names = swaps.list_served_names(lake.settings, lake.name)
+        names = served.list_served_names(lake.settings, lake.name)
         return tuple(name for name in names if not _update_table(lake, name, anyway=anyway))
     except CutoverError as error:
         log.warning("serving_table_behind", pipeline=lake.name, error=error.text.partition("\n")[0])
@@ -169,16 +168,16 @@ def _try_publish(lake: PipelineLake, name: str, *, anyway: bool) -> Publication:
     settings = lake.settings
     uri = serving_uri(settings, name)
     table = delta.open_table(uri) if delta.exists(uri) else None  # opened first, so that later commits conflict
-    served = swaps.served_by(settings, name)
-    if served != lake.name:
-        lake = PipelineLake(settings, resolve_definition(settings, served).pipeline)
+    served_name = served.served_by(settings, name)
+    if served_name != lake.name:
+        lake = PipelineLake(settings, resolve_definition(settings, served_name).pipeline)
     schema, stage, version = _schema(lake.pipeline), current_stage(lake), versions.find_current_version(lake)
     if table is not None and version is not None and not anyway:
         _reject_older(name, version, _read_shown(table))
     with closing(views.open_views(lake)) as connection:
-        if (current_stage(lake), swaps.served_by(settings, name), versions.find_current_version(lake)) != (
+        if (current_stage(lake), served.served_by(settings, name), versions.find_current_version(lake)) != (
             stage,
-            served,
+            served_name,
             version,
         ):
             raise _Overtaken
@@ -194,7 +193,7 @@ def _try_publish(lake: PipelineLake, name: str, *, anyway: bool) -> Publication:
                 table = _commit(uri, schema, table, add_actions, months if has_schema else None, words)
     return Publication(
         uri=uri,
-        served=served,
+        served=served_name,
         version=-1 if table is None else int(table.version()),
         stage=stage,
         epoch=epoch,

@@ -28,16 +28,15 @@ from cutover.engine import storage
 from cutover.errors import CutoverError, LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control import pins, swaps, versions
+from cutover.lake.control import pins, served, versions
 from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, PinEvent
-from cutover.lake.paths import serving_uri
+from cutover.lake.recorded_definitions import resolve_definition
 from cutover.lake.serving.views import list_earlier
-from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
-from cutover.pipeline_lake import BATCH_TABLES, JOB_ROWS, PipelineLake
+from cutover.pipeline_lake import BATCH_TABLES, JOB_ROWS, PipelineLake, serving_uri
 from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
 
@@ -213,11 +212,11 @@ def _is_needed_again(lake: PipelineLake, candidate: Unserved, now: datetime) -> 
 def _find_unserved(lake: PipelineLake, now: datetime) -> Iterator[Unserved]:
     settings, pipeline = lake.settings, lake.pipeline
     registrations = versions.read_registrations(settings, pipeline.name)
-    serving_name = swaps.served_by(settings, pipeline.name)
-    replaced_at = swaps.read_swaps(settings, pipeline.name)[-1].at if serving_name != pipeline.name else None
-    served = _list_served(lake) if replaced_at is None else set()
+    serving_name = served.served_by(settings, pipeline.name)
+    replaced_at = served.read_swaps(settings, pipeline.name)[-1].at if serving_name != pipeline.name else None
+    served_places = _list_served(lake) if replaced_at is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
-    places = [place for place in dict.fromkeys(_list_table_places(registrations)) if place not in served]
+    places = [place for place in dict.fromkeys(_list_table_places(registrations)) if place not in served_places]
     tables_by_place = {place: tables for place in places if (tables := _read_tables(folder, *place)) is not None}
     epochs = _list_serving_epochs(lake, serving_name)
     shown_time = find_shown_time(settings, {pipeline.name, serving_name}, epochs, now)
@@ -374,7 +373,7 @@ def _find_holder(
     if holders:
         return f"held by {holders[0]}"
     parallel_name = f"{pipeline.name}.stream-{number}"
-    if swaps.served_by(settings, pipeline.name) != pipeline.name and read_driver_state(settings, pipeline.name).alive:
+    if served.served_by(settings, pipeline.name) != pipeline.name and read_driver_state(settings, pipeline.name).alive:
         return f"the driver of {pipeline.name} is running"
     if read_driver_state(settings, parallel_name).alive:
         return f"the driver of {parallel_name} is running"

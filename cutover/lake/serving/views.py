@@ -32,7 +32,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import DOUBLED, DeliveryFaults

@@ -1,6 +1,11 @@
 """Commits of Cutover to Delta tables: files that are named by their checksum, listed in one transaction.
 
 Every append carries a mark, by which a commit whose acknowledgement was lost is recognized.
+
+Tables that only grow are maintained: small files are merged (`compact`), old versions deleted (`clean`); held versions
+stay readable. OPTIMIZE of delta-rs duplicates rows if two processes run it at the same time, because it does not detect
+that the other one removed the same files. So the files are read here, and the commit fails at any version but the one
+that was read.
 """
 
 import uuid
@@ -13,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Sc
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.tables import checksums, data_files, delta, delta_log
@@ -242,3 +248,63 @@ def converting_write_errors(uri: str) -> Iterator[None]:
         msg = f"Table `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
         hint = "\nHint: nothing was committed; check the free space and the folder's owner."
         raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error
+
+
+MOST_FILES = 100  # of a table; a larger number of files is merged
+MOST_BYTES = 256 * 2**20  # bytes of a table that is merged: it is read into memory
+_COMPACTED = {"userMetadata": "compacted"}
+KEEP_HOURS = 24  # files that are no longer listed stay readable for a day: `delta.deletedFileRetentionDuration`
+
+
+def compact(uri: str, *, files: int = MOST_FILES) -> bool:
+    """Merge the files of an unpartitioned table into one if there are more than `files`; the rows are unchanged.
+
+    Several processes may call it at the same time, and alongside appends: if another commit comes first, the table is
+    left unchanged. So is a table of more than `MOST_BYTES` bytes, and one with files of another writer.
+
+    Returns:
+        True if the files were merged.
+
+    Raises:
+        LakeError: The table cannot be read.
+    """
+    table = delta.open_table(uri)
+    sizes = [int(action["size_bytes"]) for action in delta.actions(table)]
+    file_count = len(sizes)
+    if (
+        file_count <= files
+        or sum(sizes) > MOST_BYTES
+        or any(checksums.parse_name(p) is None for p in delta.paths(table))
+    ):
+        return False
+    with queries.open_duckdb() as connection:
+        delta.bind(connection, "old", table)
+        with delta.naming(table):
+            rows = queries.query_table(connection, "SELECT * FROM old")
+    try:
+        _replace(table, rows.cast(delta.read_schema(table)))
+    except (DeltaError, OSError) as error:
+        log.info("compaction_left", table=uri, error=str(error).splitlines()[0])
+        return False
+    log.info("compacted", table=uri, files_before=file_count, rows=rows.num_rows)
+    return True
+
+
+def _replace(table: DeltaTable, rows: pa.Table) -> None:
+    """Replace all files by one, at the version that the handle shows; no data changes, so appends do not conflict."""
+    replaced = delta.actions(table)
+    weight = checksums.weight_word(checksums.total(delta.paths(table)))
+    stem = checksums.new_stem("compacted", weight)
+    add_action = data_files.write_data_file(table.table_uri, rows, stem, new_data=False)
+    actions: list[Action] = [add_action, *(data_files.remove(action) for action in replaced)]
+    transact(table, actions, commit=CommitProperties(max_commit_retries=0, custom_metadata=_COMPACTED))
+
+
+def clean(uri: str) -> None:
+    """Delete files that no version of the last day lists; a failure is only logged, because no reader depends on it."""
+    try:
+        table = delta.open_table(uri)
+        if table.vacuum(retention_hours=KEEP_HOURS, dry_run=True):  # each vacuum adds two entries to the log
+            table.vacuum(retention_hours=KEEP_HOURS, dry_run=False)
+    except (DeltaError, OSError, LakeError) as error:
+        log.warning("cleaning_failed", table=uri, error=str(error).splitlines()[0])

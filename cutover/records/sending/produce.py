@@ -17,7 +17,6 @@ from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.records.sending.batch_size import RUN_CHARACTERS
 from cutover.records.sending.produced import (
     NO_HISTORY,
     FileDifference,
@@ -29,7 +28,7 @@ from cutover.records.sending.produced import (
 )
 from cutover.records.sending.rows import ALL_TIMES, FileContent, LogTimeRange, find_line, read_rows
 from cutover.records.sending.spool import MalformedSummary, Spool
-from cutover.records.sending.topic import find_topic, prepare_topic
+from cutover.records.sending.topic import RUN_CHARACTERS, find_topic, prepare_topic
 from cutover.records.sending.transmit import ProgressCallback, find_delivered, pace_rows, send_records
 from cutover.settings import Settings
 

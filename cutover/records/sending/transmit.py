@@ -17,10 +17,9 @@ from cutover.errors import InterruptedRunError, LogError
 from cutover.log import options
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
-from cutover.records.sending.batch_size import HEADER, make_headers
 from cutover.records.sending.produced import ProducedRun
 from cutover.records.sending.rows import FileRecord
-from cutover.records.sending.topic import Target, describe_rejection
+from cutover.records.sending.topic import HEADER, Target, describe_rejection, make_headers
 from cutover.settings import Settings
 
 

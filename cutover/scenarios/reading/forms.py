@@ -1,10 +1,14 @@
-"""Form of a scenario file: one scenario, or several cases with shared fields. Published as a JSON schema.
+"""Form of a scenario file: one scenario, or several cases with shared fields.
+
+Published as a JSON schema: `python -m cutover.scenarios.reading.forms` prints `docs/scenarios/scenario.schema.json`.
 
 Windows, triggers and watermarks are objects with a `type` and its fields. Unknown fields and values that no definition
 accepts are rejected; nothing is ignored.
 """
 
 import inspect
+import json
+import sys
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
@@ -362,3 +366,7 @@ def make_json_schema() -> dict[str, Any]:
         "anyOf": [{"$ref": "#/$defs/ScenarioForm"}, {"$ref": "#/$defs/CasesForm"}],
         "$defs": dict(sorted(forms.items())),
     }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(make_json_schema(), indent=1, ensure_ascii=False) + "\n")

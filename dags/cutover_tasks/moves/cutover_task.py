@@ -93,7 +93,7 @@ def verify(pipeline: str, stage: str) -> str:
     Raises:
         AirflowFailException: One of these does not hold; the message lists all problems.
     """
-    from cutover.lake.control.stages import current_stage  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control.served import current_stage  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.lake.serving import views  # noqa: PLC0415 -- as above
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
 

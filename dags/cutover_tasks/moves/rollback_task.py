@@ -32,7 +32,7 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: 
     Raises:
         AirflowFailException: The current stage cannot be rolled back to `to`, or no reason was given.
     """
-    from cutover.lake.control.stages import read_gate_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control.served import read_gate_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():

@@ -122,13 +122,13 @@ def verify(pipeline: str, name: str) -> str:
         CutoverError: A table or the log could not be read; Airflow retries.
         RuntimeError: The checks could not be evaluated, or the rows are not published yet; Airflow retries.
     """
-    from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
+    from cutover.lake.control import served  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table, views  # noqa: PLC0415 -- as above
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
 
     settings = load_settings()
     definition = load_task_definition(settings, pipeline)
-    serving_pipeline = swaps.served_by(settings, name)
+    serving_pipeline = served.served_by(settings, name)
     lake = PipelineLake(settings, definition)
     is_behind = name in serving_table.update_tables(lake)
     with views.open_views(lake) as connection:
@@ -157,7 +157,7 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         AirflowFailException: The old definition is served again, so the run must not end as a success. Or it cannot
             be served: the message has the reason and the next step.
     """
-    from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
+    from cutover.lake.control import served  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
     from cutover.streaming.replacement import approval, swap  # noqa: PLC0415 -- as above
 
@@ -171,7 +171,7 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         approval.withdraw_swap(
             settings, agreed, NOT_MADE, SystemClock()
         )  # a task marked as failed may still be running
-        state, serving_pipeline = approval.find_state(settings, agreed), swaps.served_by(settings, name)
+        state, serving_pipeline = approval.find_state(settings, agreed), served.served_by(settings, name)
         if state is approval.SwapState.NEITHER or serving_pipeline not in {pipeline, name}:
             msg = f"Nothing to swap back: {serving_pipeline} serves {name}, "
             raise AirflowSkipException(msg + "and a swap of this run is not the latest one.")

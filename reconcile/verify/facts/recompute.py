@@ -18,9 +18,9 @@ from cutover.errors import CutoverError
 from cutover.lake.control import pins
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, record_bounds
+from cutover.lake.tables.schemas import RowKind, kind_sql
 from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import to_plain

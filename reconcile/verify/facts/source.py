@@ -13,9 +13,9 @@ from cutover.errors import LakeError
 from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.epochs.row_kinds import COUNTED, kind_sql
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import COUNTED, kind_sql
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import attribution
 from cutover.reconcile.preconditions import damage

@@ -23,7 +23,7 @@ from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import FINAL
 from cutover.infra.demo.runs import Runs
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import stage

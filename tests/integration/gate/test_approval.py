@@ -13,7 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline
 from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import approval, evidence, stage

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from cutover import metrics
+from cutover.changes import user
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
@@ -21,12 +23,10 @@ from cutover.definition.model.policy import Stage
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import journal
 from cutover.lake.control import versions
-from cutover.lake.control.signature import user
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.lake.serving import serving_table
-from cutover.metrics import tasks
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
@@ -137,7 +137,7 @@ def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, 
 def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, reason: str) -> None:
     with pytest.raises(DefinitionError, match="expected a reason"):
         stage.move(PipelineLake(place, clicks), "rollback", reason, CLOCK)
-    assert not tasks.make_metrics_path(place, "gate_run", "clicks").exists()  # no alert TaskFailed for a typing error
+    assert not metrics.make_metrics_path(place, "gate_run", "clicks").exists()  # no alert TaskFailed for a typing error
 
 
 @pytest.mark.quick
@@ -269,7 +269,7 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     with pytest.raises(SequenceConflictError):
         stage.roll_back_stage(lake, "late burst", CLOCK)
 
-    text = tasks.make_metrics_path(place, "gate_run", "clicks").read_text()
+    text = metrics.make_metrics_path(place, "gate_run", "clicks").read_text()
     assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in text
 
 

@@ -13,11 +13,10 @@ from cutover.definition import Bag, Count, Daily, Fixed, Pipeline, Quantile, Ses
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.sessions import Window
 from cutover.errors import LakeError
-from cutover.lake.paths import serving_uri
 from cutover.lake.serving import postgres_copy, serving_table
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.settings import ServingSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.journal_rows import record_stage

@@ -23,12 +23,11 @@ from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.control import versions
-from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.serving.vacuum import delete_unlisted_files
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, replace_batch, write

@@ -14,8 +14,8 @@ from cutover.definition import Count, Lateness, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.policy import Stage
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import pins, swaps, versions
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control import pins, served, versions
+from cutover.lake.control.served import current_stage
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.serving import vacuum
@@ -156,7 +156,7 @@ def replaced(settings: Settings, tmp_path: Path) -> Settings:
     write(settings_with_definitions, lake_of(SALES))
     follower = replace(PIPELINE, name="sales_2")
     write(settings_with_definitions, lake_of(SALES, follower), follower)
-    swaps.record_swap(
+    served.record_swap(
         settings_with_definitions, "sales", "sales_2", why="x", evidence="", clock=LATER, expected_sequence=0
     )
     return settings_with_definitions
@@ -191,7 +191,7 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
 
     def swapped_back(*args: Any, **keywords: Any) -> None:
         real(*args, **keywords)
-        swaps.record_swap(replaced, "sales", "sales", why="back", evidence="", clock=MUCH_LATER, expected_sequence=1)
+        served.record_swap(replaced, "sales", "sales", why="back", evidence="", clock=MUCH_LATER, expected_sequence=1)
 
     monkeypatch.setattr(versions, "record_deletion", swapped_back)
 

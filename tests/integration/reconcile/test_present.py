@@ -12,8 +12,7 @@ from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.lake.control import pins, restore, versions
 from cutover.lake.journal import Journal
-from cutover.lake.paths import control_uri
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.journal_rows import DifferenceEvent

@@ -15,8 +15,8 @@ from cutover.cli import app
 from cutover.clock import SystemClock
 from cutover.definition import Count, Max, Pipeline, Sessions
 from cutover.errors import LakeError
-from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.schemas import RowKind
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
 from cutover.reconcile.compare import compare_at_cut

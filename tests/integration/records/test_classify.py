@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Monthly, Pipeline, Topic
-from cutover.definition.windows.calendar import CalendarWindows
-from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.aligned import CalendarWindows, SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import MICROSECONDS
 from cutover.records.classify import classify_records

@@ -13,9 +13,8 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import GateEvent, PinEvent, VersionEvent
-from cutover.lake.paths import control_uri
 from cutover.lake.tables.schemas import batch_schema
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import KafkaSettings

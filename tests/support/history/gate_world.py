@@ -13,7 +13,7 @@ from unittest import mock
 
 from cutover.definition import Count, Pipeline, Policy
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.lake.control.stages import list_moves
+from cutover.lake.control.served import list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.journal import Journal, JournalRow, SequenceConflictError
 from cutover.lake.serving import serving_table

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cutover.metrics.families import FAMILIES
+from cutover.metrics import FAMILIES
 
 BEGIN, END = "<!-- metrics: written by tests/support/pages/metric_table.py -->\n", "<!-- end -->\n"
 

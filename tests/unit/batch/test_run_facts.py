@@ -10,9 +10,9 @@ import pytest
 
 from cutover.batch.write import contract, publish
 from cutover.definition import Count, Expect, Fixed, Pipeline, Topic
+from cutover.engine.usage import PathCost
 from cutover.errors import ContractError
 from cutover.lake.batch_runs import BatchRun, ExpectationResult, Incomplete
-from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.engine.usage import PathCost, add_costs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.path_cost import PathCost, add_costs
 from cutover.reconcile.cost.measure import DAYS_AT_MOST, find_settled, fold, price
 from cutover.reconcile.result.cost import Agreement, describe_waiting
 from cutover.reconcile.result.parts import AgreementPoint

@@ -14,10 +14,10 @@ ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
     "messages, stored state and settings, which change no record": """
         cutover.clock cutover.counts cutover.errors cutover.events cutover.process cutover.settings
-        cutover.lake.control.signature
+        cutover.changes
         cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code
         cutover.engine.effective_settings cutover.engine.readback cutover.streaming.microbatch.epoch_record
-        cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost cutover.recorded_times""",
+        cutover.batch.read.settings_in_force cutover.engine.usage cutover.recorded_times""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.statements cutover.definition.model.triggers cutover.panes.held_windows
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
@@ -29,10 +29,9 @@ NO_VALUE = {
     "files and their records: bytes are verified by checksums, rows by recorded totals": """
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal cutover.lake.tables.run_memory
         cutover.lake.tables.data_files cutover.lake.tables.file_rows cutover.lake.epochs.delivery
-        cutover.lake.epochs.epoch_log cutover.lake.control.losses cutover.lake.tables.commits cutover.lake.paths
-        cutover.pipeline_lake
+        cutover.lake.epochs.epoch_log cutover.lake.control.losses cutover.lake.tables.commits cutover.pipeline_lake
         cutover.lake.sequence_marks cutover.lake.journal_rows cutover.lake.control.pins cutover.engine.queries
-        cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
+        cutover.lake.tables.delta_log cutover.lake.tables.delta
         cutover.lake.control.versions cutover.lake.integrity.foreign_commits cutover.lake.integrity.high_water
         cutover.lake.integrity.table_weights cutover.files cutover.streaming.sink.files
         cutover.batch.read.index cutover.batch.staging cutover.batch.cut

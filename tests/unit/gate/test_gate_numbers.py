@@ -4,7 +4,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.model.policy import Stage
-from cutover.metrics.families import MetricSample
+from cutover.metrics import MetricSample
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_newer_cut, list_blocks
 from tests.support.history.gate_evidence import HOUR, make_run

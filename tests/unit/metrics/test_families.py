@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from cutover.metrics.families import FAMILIES, MetricSample, render_samples
+from cutover.metrics import FAMILIES, MetricSample, render_samples
 
 LABELS = {"pipeline", "partition", "class", "task", "alert", "severity", "check", "state", "stage", "move", "path"}
 UNITS = ("_seconds", "_bytes", "_total", "_records", "_offsets", "_ratio", "_ranges")

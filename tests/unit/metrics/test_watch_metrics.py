@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from cutover import metrics
 from cutover.driver_state import DriverState
-from cutover.metrics import tasks
 from cutover.reconcile.watch.alerts.catalogue import ALERTS
 from cutover.reconcile.watch.facts import Problem
 from cutover.reconcile.watch.status import make_status, write_metrics_file
@@ -17,11 +17,11 @@ DAMAGED = Problem(runbook="TableUnreadable", text="file gone")
 
 
 def read_alerts(settings: Settings) -> dict[str, tuple[str, float]]:
-    text = tasks.make_metrics_path(settings, "watch", "clicks").read_text(encoding="utf-8")
-    families = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    (sampled_at,) = families["cutover_watch_last_sample_timestamp_seconds"]
+    text = metrics.make_metrics_path(settings, "watch", "clicks").read_text(encoding="utf-8")
+    samples_by_family = {family.name: family.samples for family in text_string_to_metric_families(text)}
+    (sampled_at,) = samples_by_family["cutover_watch_last_sample_timestamp_seconds"]
     assert sampled_at.value == NOW.timestamp()
-    samples = families["cutover_alert_firing"]
+    samples = samples_by_family["cutover_alert_firing"]
     return {sample.labels["alert"]: (sample.labels["severity"], sample.value) for sample in samples}
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cutover.parity.job import check_job
-from cutover.parity.script import check_script
+from cutover.parity.job import check_job, check_script
 
 
 def kinds(source: str) -> list[str]:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.cli import app
-from cutover.parity.job import check_job
-from cutover.parity.script import check_script
+from cutover.parity.job import check_job, check_script
 
 KAFKA = 'spark.readStream.format("kafka").option("subscribe", "t").option("startingOffsets", "earliest").load()'
 NO_MARK = "windows without withWatermark, which Spark rejects in append mode"

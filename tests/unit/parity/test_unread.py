@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.cli import app
-from cutover.parity.job import check_job
-from cutover.parity.script import check_script
+from cutover.parity.job import check_job, check_script
 
 
 @pytest.mark.parametrize(

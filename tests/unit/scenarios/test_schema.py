@@ -19,7 +19,7 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 def test_published_schema_is_the_one_of_the_code() -> None:
     assert make_json_schema() == SCHEMA, (
-        "python -m cutover.scenarios.reading.schema > docs/scenarios/scenario.schema.json"
+        "python -m cutover.scenarios.reading.forms > docs/scenarios/scenario.schema.json"
     )
 
 

@@ -9,7 +9,7 @@ import yaml
 from cutover.definition.model.pipeline import Lateness
 from cutover.definition.model.policy import Policy
 from cutover.infra.drills.catalogue import DRILLS
-from cutover.metrics.families import FAMILIES
+from cutover.metrics import FAMILIES
 from cutover.reconcile.watch.alerts import generated
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME, list_firing
 from cutover.reconcile.watch.alerts.spec import SEVERITIES, AlertSpec

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.driver_state import DriverState
-from cutover.metrics.families import render_samples
+from cutover.metrics import render_samples
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_alerts
 from cutover.reconcile.watch.facts import Problem, UnknownFact, WatchFacts
 from cutover.reconcile.watch.status import list_metrics, make_status

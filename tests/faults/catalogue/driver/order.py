@@ -28,8 +28,7 @@ from cutover.definition import (
     TopK,
     Variance,
 )
-from cutover.definition.measures.kinds import Measure
-from cutover.definition.measures.ordered import Bag
+from cutover.definition.measures.kinds import Bag, Measure
 from cutover.engine import queries
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake

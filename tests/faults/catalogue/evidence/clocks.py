@@ -10,9 +10,9 @@ from cutover.clock import SystemClock
 from cutover.lake import batch_runs
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
-from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import serving_uri
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import select_consecutive_runs
 from cutover.reconcile.verdict import history

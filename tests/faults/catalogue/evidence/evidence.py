@@ -10,7 +10,7 @@ import pyarrow as pa
 from cutover.clock import SystemClock
 from cutover.definition import Policy
 from cutover.definition.model.policy import Stage
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point

@@ -12,7 +12,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.policy import Stage
 from cutover.engine import queries
 from cutover.lake.control import pins
-from cutover.lake.control.stages import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema

@@ -7,8 +7,8 @@ from pathlib import Path
 from cutover.clock import SystemClock
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError
-from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import control_uri
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
 from tests.faults.fault import Fault

@@ -12,7 +12,7 @@ from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.tables import commits, delta, upkeep
+from cutover.lake.tables import commits, delta
 from cutover.lake.tables.run_memory import read_once
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
@@ -152,7 +152,7 @@ def test_rows_of_a_run_that_another_host_merged_with_others_are_there(settings: 
     for name in ("batch_index", "batch_ledger"):
         table = delta.open_table(lake.batch_uri(name))
         commits.append(table, pa.Table.from_pylist([{"_run": "other"}], schema=delta.read_schema(table)))
-        assert upkeep.compact(table.table_uri, files=1)
+        assert commits.compact(table.table_uri, files=1)
 
     index.record_run(lake, run, sequence=0, rows={"batch_index": 1, "batch_ledger": 1})
 

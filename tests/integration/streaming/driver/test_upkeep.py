@@ -10,8 +10,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.lake.control import pins, versions
 from cutover.lake.control.versions import Version
-from cutover.lake.paths import control_uri
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver

@@ -31,12 +31,11 @@ from cutover.definition import (
 from cutover.definition.loading import catalogue
 from cutover.definition.measures.kinds import Measure
 from cutover.errors import DefinitionError, LakeError, LogError
-from cutover.lake.control import pins, swaps
+from cutover.lake.control import pins, served
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal import SequenceConflictError
-from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, only_driver, run_folder
@@ -117,7 +116,7 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
         output = capsys.readouterr().out
         assert f"{DROPS} extra" in output
         assert "rows differ in nothing else" in output
-        assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
+        assert (served.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
         assert main(["swap", "clicks_2", "--why", "dropped clicks are paid for"]) == 0
         assert main(["serve-view", "clicks", "--json"]) == 0
@@ -125,7 +124,7 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     assert (published["served"], published["months"]) == ("clicks_2", [])  # the swap has published it
     serving_table.publish(PipelineLake(settings, new))
     assert rows_of(settings, "clicks") == rows_of(settings, "clicks_2") != rows_before
-    (row,) = swaps.read_swaps(settings, "clicks")
+    (row,) = served.read_swaps(settings, "clicks")
     assert (row.served_by, row.why) == ("clicks_2", "dropped clicks are paid for")
     assert "0 of" in row.evidence
 
@@ -172,7 +171,7 @@ def test_what_the_note_does_not_declare_is_a_difference(at_work: Settings, capsy
     undeclared = replace(new, change=replace(note, rows=()))
     with pytest.raises(DefinitionError, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):
         swapping.swap_definition(settings, undeclared, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
-    assert swaps.served_by(settings, "clicks") == "clicks"
+    assert served.served_by(settings, "clicks") == "clicks"
     agreed = Agreed(differences=DROPS)
     swapping.swap_definition(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
     with pytest.raises(DefinitionError, match="got `clicks`, which `clicks_2` serves"):
@@ -209,7 +208,7 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
         swapping.swap_definition(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
     with pytest.raises(LakeError, match="expected to have read what"):
         swapping.swap_definition(settings, new, old, reason="x", agreed=Agreed(uncompared=True), clock=CLOCK)
-    assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
+    assert (served.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
     driver.run_driver(PipelineLake(settings, new), until="drain")
     rig.send(settings, topic, [replace(event, id=event.id + 100) for event in LATER])
@@ -317,17 +316,17 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
 def test_names_follow_a_chain_and_a_circle_is_broken_by_going_back(at_work: Settings) -> None:
     settings = at_work
     for turn, (name, follower) in enumerate((("clicks", "b"), ("b", "c"))):
-        swaps.record_swap(settings, name, follower, why="x", evidence="", clock=CLOCK, expected_sequence=turn * 0)
-    assert swaps.served_by(settings, "clicks") == "c"
-    assert swaps.list_served_names(settings, "c") == ["c", "b", "clicks"]
-    swaps.record_swap(settings, "c", "clicks", why="x", evidence="", clock=CLOCK, expected_sequence=0)
+        served.record_swap(settings, name, follower, why="x", evidence="", clock=CLOCK, expected_sequence=turn * 0)
+    assert served.served_by(settings, "clicks") == "c"
+    assert served.list_served_names(settings, "c") == ["c", "b", "clicks"]
+    served.record_swap(settings, "c", "clicks", why="x", evidence="", clock=CLOCK, expected_sequence=0)
 
     with pytest.raises(LakeError, match="found a cycle: clicks, b, c, clicks"):
-        swaps.served_by(settings, "clicks")
+        served.served_by(settings, "clicks")
     with pytest.raises(SequenceConflictError):
-        swaps.record_swap(settings, "c", "b", why="x", evidence="", clock=CLOCK, expected_sequence=0)
+        served.record_swap(settings, "c", "b", why="x", evidence="", clock=CLOCK, expected_sequence=0)
     assert main(["swap", "clicks", "--back", "--why", "x"]) == 0
-    assert swaps.served_by(settings, "c") == "clicks"
+    assert served.served_by(settings, "c") == "clicks"
 
 
 MEASURES: dict[str, Measure] = {

@@ -16,15 +16,14 @@ from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.lake import journal
 from cutover.lake.control import pins, restore
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types, make_row_schema
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, Loss, PinEvent
-from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.run_memory import read_once
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 

@@ -7,7 +7,7 @@ import pytest
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.policy import Stage
 from cutover.lake.control import versions
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.served import current_stage
 from cutover.lake.control.versions import BATCH
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow

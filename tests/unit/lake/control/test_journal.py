@@ -13,9 +13,9 @@ from cutover.errors import LakeError
 from cutover.lake import journal
 from cutover.lake.journal import CREATED_LAST, Journal, JournalRow, list_row_types, make_row_schema, read_all
 from cutover.lake.journal_rows import GateEvent
-from cutover.lake.paths import control_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import TIMESTAMP
+from cutover.pipeline_lake import control_uri
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 

@@ -14,14 +14,13 @@ from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import sequence_marks
-from cutover.lake.control import pins, swaps
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control import pins, served
+from cutover.lake.control.served import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types
 from cutover.lake.journal_rows import FollowedBatch, GateEvent, PinEvent, SwapEvent, VersionEvent
-from cutover.lake.paths import control_uri, sequence_marks_uri
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri, sequence_marks_uri
 from cutover.reconcile.verify.facts import rows
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
@@ -215,7 +214,7 @@ def test_a_name_missing_in_an_older_copy_of_swaps_is_not_skipped(settings: Setti
         Journal(settings, "p", SwapEvent).append(make_row(SwapEvent, served_by="q"))
 
     with pytest.raises(LakeError, match="`swaps` of `p`: expected row 0"):
-        swaps.list_served_names(settings, "q")
+        served.list_served_names(settings, "q")
 
 
 def test_only_the_newest_mark_remains_and_a_missing_one_is_no_failure(

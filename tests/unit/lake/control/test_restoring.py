@@ -16,9 +16,9 @@ from cutover.lake.control.versions import Version
 from cutover.lake.integrity import foreign_commits
 from cutover.lake.journal import Journal, list_missing_sequences, make_row_schema
 from cutover.lake.journal_rows import PinEvent
-from cutover.lake.paths import control_uri
-from cutover.lake.tables import checksums, data_files, delta, upkeep
+from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.output.console import wrap_command
+from cutover.pipeline_lake import control_uri
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ def test_removed_rows_are_restored_along_with_later_rows(
 
 def test_rows_in_files_before_and_after_a_compaction_are_restored_once(settings: Settings) -> None:
     pins_before = list_pins(settings)
-    upkeep.compact(control_uri(settings, "pins"), files=2)
+    commits.compact(control_uri(settings, "pins"), files=2)
     table(settings).delete()
 
     list(restore.restore(settings))

@@ -14,9 +14,8 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import restore, versions
 from cutover.lake.journal import make_row_schema
 from cutover.lake.journal_rows import VersionEvent
-from cutover.lake.paths import control_uri, sequence_marks_uri
 from cutover.lake.tables import delta
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import PipelineLake, control_uri, sequence_marks_uri
 from cutover.settings import Settings
 from tests.support.suite.standing_clock import StandingClock
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.tables import checksums, commits, delta, upkeep
+from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.run_memory import read_once
 from cutover.lake.tables.schemas import make_arrow_schema
 
@@ -107,7 +107,7 @@ def test_the_weight_of_all_files_stays_when_they_are_merged(tmp_path: Path) -> N
         commits.append(plain, row(n))
     weight_before = checksums.total(delta.paths(plain))
 
-    assert upkeep.compact(str(tmp_path / "t"), files=2)
+    assert commits.compact(str(tmp_path / "t"), files=2)
     merged_paths = delta.paths(delta.open_table(str(tmp_path / "t")))
     assert (len(merged_paths), checksums.total(merged_paths)) == (1, weight_before)
 
@@ -118,4 +118,4 @@ def test_foreign_files_are_not_merged(tmp_path: Path) -> None:
         commits.append(plain, row(n))
     DeltaTable(str(tmp_path / "t")).optimize.compact()
 
-    assert not upkeep.compact(str(tmp_path / "t"), files=0)
+    assert not commits.compact(str(tmp_path / "t"), files=0)

@@ -7,7 +7,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from cutover.engine import queries
-from cutover.lake.tables import commits, delta, upkeep
+from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import make_arrow_schema
 
 SCHEMA = make_arrow_schema({"n": pa.int64(), "text": pa.string()})
@@ -37,7 +37,7 @@ def uri(tmp_path: Path) -> str:
 def test_many_files_become_one_and_the_rows_stay(uri: str) -> None:
     version_before = int(DeltaTable(uri).version())
 
-    assert upkeep.compact(uri, files=4)
+    assert commits.compact(uri, files=4)
 
     assert (len(DeltaTable(uri).file_uris()), numbers(uri)) == (1, [*range(8)])
     assert numbers(uri, version_before) == [*range(8)]
@@ -45,14 +45,14 @@ def test_many_files_become_one_and_the_rows_stay(uri: str) -> None:
 
 
 def test_few_files_are_not_compacted(uri: str) -> None:
-    assert not upkeep.compact(uri, files=8)
+    assert not commits.compact(uri, files=8)
     assert len(DeltaTable(uri).file_uris()) == 8
 
 
 def test_concurrent_append_succeeds(uri: str) -> None:
     stale = DeltaTable(uri)
 
-    assert upkeep.compact(uri, files=4)
+    assert commits.compact(uri, files=4)
     rows = pa.Table.from_pylist([{"n": 8, "text": None}], schema=SCHEMA)
     commits.append(stale, rows)
 
@@ -61,18 +61,18 @@ def test_concurrent_append_succeeds(uri: str) -> None:
 
 def test_a_late_compaction_changes_nothing(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stale = DeltaTable(uri)
-    assert upkeep.compact(uri, files=4)
+    assert commits.compact(uri, files=4)
     monkeypatch.setattr(delta, "open_table", lambda _: stale)
 
-    assert not upkeep.compact(uri, files=4)
+    assert not commits.compact(uri, files=4)
     monkeypatch.undo()
     assert numbers(uri) == [*range(8)]
 
 
 def test_clean_up_keeps_what_was_listed_today(uri: str) -> None:
     version_before = int(DeltaTable(uri).version())
-    upkeep.compact(uri, files=4)
+    commits.compact(uri, files=4)
 
-    upkeep.clean(uri)
+    commits.clean(uri)
 
     assert numbers(uri, version_before) == [*range(8)]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cutover.changes import user
 from cutover.errors import DefinitionError
-from cutover.lake.control.signature import user
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.journal_rows import DifferenceEvent

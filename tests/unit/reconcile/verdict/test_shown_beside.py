@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.windows.all_time import Global
+from cutover.definition.windows.aligned import Global
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, Value, make_default_comparison
 from cutover.reconcile.comparison.shared_tables import SharedTable

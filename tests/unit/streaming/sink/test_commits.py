@@ -11,11 +11,11 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.engine import queries
+from cutover.engine.usage import PathCost
 from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import list_merged_spans
 from cutover.lake.integrity import high_water, table_weights
-from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import checksums, commits, delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.sink import committer, files

@@ -1,8 +1,16 @@
-"""Calendar windows of a time zone: they start at a local time of certain days, or of a day of each month.
+"""Aligned windows, which are the same for all keys: fixed and sliding, calendar and global ones.
+
+One fixed or sliding window starts at each multiple of a period. Calendar windows of a time zone start at a local time
+of certain days, or of a day of each month. The global window, from 1000-01-01 to 9000-01-01, closes when all input has
+been read.
 
 A local time that a clock change skips is interpreted with the UTC offset before the change: midnight, skipped from
 00:00 to 01:00, is 01:00, the moment of the change; 02:30, skipped from 02:00 to 03:00, is 03:30. Of a local time that
 occurs twice, the first occurrence counts. Python and Spark agree on both.
+
+Source:
+    Akidau et al., The Dataflow Model, VLDB 2015, section 1.2. Slices: Li et al., No Pane, No Gain, SIGMOD Record 34(1),
+    2005, section 3 (there a slice is called a pane).
 """
 
 from abc import abstractmethod
@@ -10,12 +18,145 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
+from math import gcd
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, WindowSql
-from cutover.durations import MICROSECONDS, parse_duration
+from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, WindowSql
+from cutover.durations import LONGEST_DAYS, MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
 from cutover.timestamps import from_micros, to_micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindows(AlignedWindowFn):
+    """Windows of `size` that start at each multiple of `every` since 1970 in UTC, plus `offset`; microseconds.
+
+    A row belongs to at most `ceil(size / every)` windows; `size == every` is a fixed window.
+    """
+
+    size: int
+    every: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.every <= 0 or self.every > self.size:
+            msg = f"Window: expected 0 < every <= size, got size {self.size} us, every {self.every} us."
+            raise DefinitionError(msg)
+        if self.size > LONGEST_DAYS * MICROSECONDS["day"]:
+            msg = f"Window: expected a size of at most {LONGEST_DAYS} days, got {self.size // MICROSECONDS['day']}."
+            raise DefinitionError(msg)
+        if not 0 <= self.offset < self.every:
+            msg = f"Window: expected 0 <= offset < every, got offset {self.offset} us, every {self.every} us."
+            raise DefinitionError(msg)
+
+    @property
+    def max_windows(self) -> int:
+        """Maximum number of windows that contain one event time."""
+        return -(-self.size // self.every)
+
+    @property
+    def min_windows(self) -> int:
+        """Minimum number of windows that contain one event time."""
+        return self.size // self.every
+
+    @property
+    def slice_micros(self) -> int | None:
+        """Length of a slice, whose rows all belong to the same windows; None if each row belongs to one window."""
+        return gcd(self.size, self.every) if self.max_windows > 1 else None
+
+    @property
+    def reach(self) -> int:
+        """Upper bound of the time from an event to the end of its last window: the size."""
+        return self.size
+
+    def assign_windows(self, event_micros: int) -> tuple[Interval, ...]:
+        """Return all windows that contain an event time, ascending."""
+        since_start = (event_micros - self.offset) % self.every
+        last_start = event_micros - since_start
+        first_start = last_start - ((self.size - 1 - since_start) // self.every) * self.every
+        return tuple(Interval(start, start + self.size) for start in range(first_start, last_start + 1, self.every))
+
+    def starts_sql(self, event: str) -> WindowSql:
+        """Return the starts of `assign_windows` in SQL; all arithmetic floors, so times before 1970 work as well."""
+        since_start = f"pmod({event} - {self.offset}L, {self.every}L)"
+        start = f"({event} - {since_start})"
+        if self.max_windows == 1:
+            return WindowSql(start=start)
+        span = f"(({self.size - 1}L - {since_start}) DIV {self.every}L) * {self.every}L"
+        return WindowSql(start=start, span=span, every=self.every)
+
+    def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
+        """Return the start plus the size, in microseconds."""
+        return f"({start} + {self.size}L)"
+
+    def slice_start_sql(self, event: str) -> str:
+        """Return Spark SQL for the start of the slice that contains an event time: bigint."""
+        return f"({event} - pmod({event} - {self.offset}L, {self.slice_micros}L))"
+
+    def next_start(self, start: int) -> int:
+        """Add the period `every` to the start of a window; microseconds."""
+        return start + self.every
+
+    def describe(self) -> list[str | int]:
+        """Return size, period and any offset, in microseconds; hashed into the result fingerprint."""
+        return [self.size, self.every, *([self.offset] if self.offset else [])]
+
+
+def Fixed(  # noqa: N802 -- reads as a value
+    *, days: int = 0, hours: int = 0, minutes: int = 0, seconds: int = 0, offset: str = "0 seconds"
+) -> SlidingWindows:
+    """Make windows without gap or overlap, each of which starts `offset` after a multiple of its size.
+
+    Raises:
+        DefinitionError: The size is zero, or the offset is not shorter than the size.
+    """
+    counts = {"day": days, "hour": hours, "minute": minutes, "second": seconds}
+    size = sum(count * MICROSECONDS[unit] for unit, count in counts.items())
+    return SlidingWindows(size=size, every=size, offset=parse_duration(offset, of="window.offset"))
+
+
+def Sliding(*, size: str, every: str, offset: str = "0 seconds") -> SlidingWindows:  # noqa: N802 -- reads as a value
+    """Make windows of a size, one of which starts `offset` after each multiple of a period; all such as `10 minutes`.
+
+    Raises:
+        DefinitionError: A text is not a duration, or `0 < every <= size` and `offset < every` do not hold.
+    """
+    return SlidingWindows(
+        size=parse_duration(size, of="window.size"),
+        every=parse_duration(every, of="window.every"),
+        offset=parse_duration(offset, of="window.offset"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Global(AlignedWindowFn):
+    """Single window over all of event time."""
+
+    @property
+    def reach(self) -> None:
+        """None: no watermark of a running stream passes the end of the window."""
+        return None
+
+    def assign_windows(self, event_micros: int) -> tuple[Interval, ...]:  # noqa: ARG002 -- every window's signature
+        """Return the only window, from the earliest time to the latest."""
+        return (Interval(EARLIEST, LATEST),)
+
+    def starts_sql(self, event: str) -> WindowSql:
+        """Return the earliest time in SQL; null where the event time is null."""
+        return WindowSql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
+
+    def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
+        """Return the latest time in SQL, in microseconds; null where the start is null."""
+        return f"IF({start} IS NULL, NULL, {LATEST}L)"
+
+    def next_start(self, start: int) -> int:  # noqa: ARG002 -- every aligned window's signature
+        """Return the end of event time: no window follows this one."""
+        return LATEST
+
+    def describe(self) -> list[str | int]:
+        """Return the kind, which is hashed into the result fingerprint: all global windows are equal."""
+        return ["global"]
+
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -1,1 +1,0 @@
-"""Metrics: `families` names them, `tasks` writes those of a run. Failures are logged and never fail a run."""
