@@ -8,6 +8,7 @@ from cutover.errors import DefinitionError
 from cutover.positions.spark_checkpoint import (
     DEDUPLICATIONS,
     GROUPING,
+    JOIN,
     LateRule,
     Operator,
     SparkCheckpoint,
@@ -83,6 +84,10 @@ def describe_query(checkpoint: SparkCheckpoint) -> QueryShape:
         DefinitionError: It reads several topics, or has operators that `cutover follow` cannot repeat.
     """
     topics = sorted({topic for batch in checkpoint.batches for topic in batch.ends})
+    if len(topics) > 1 and any(operator.name == JOIN for operator in checkpoint.operators):
+        msg = f"--checkpoint: expected a query whose definition can be proposed, it joins {' and '.join(topics)}."
+        hint = "\nHint: the condition of a join is not in its checkpoint. docs/follow.md shows a definition with "
+        raise DefinitionError(msg + hint + "`Join(between=...)` to write by hand; `cutover follow` repeats it.")
     if len(topics) != 1:
         msg = f"--checkpoint: expected a query that reads one topic, its offsets name {', '.join(topics) or 'none'}."
         raise DefinitionError(msg + "\nHint: docs/follow.md lists which jobs can be followed.")

@@ -11,12 +11,12 @@ from dataclasses import replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from cutover.clock import Clock
-from cutover.definition.checks.spark_stream import UNFOLLOWED_JOIN
 from cutover.definition.model.spark_stream import SparkStream
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import FollowedBatch
 from cutover.lake.tables import delta
+from cutover.log.topic_partitions import name_log, number_partition, split_topics
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions.delta_versions import TableLog, TableVersion, list_table_versions
 from cutover.positions.spark_checkpoint import (
@@ -94,7 +94,7 @@ class JobArchive:
         # After the table, so that it knows every batch that the table contains.
         checkpoint = _RETRYING(read_checkpoint, stream.checkpoint, self._checkpoint)
         check_rules(self._lake, checkpoint)
-        _check_same_query(stream, checkpoint, archived)
+        _check_same_query(self._lake, checkpoint, archived)
         self._checkpoint = checkpoint
         committed = [batch for batch in checkpoint.batches if batch.is_committed]
         new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
@@ -130,15 +130,16 @@ def read_offsets(text: str) -> dict[int, int]:
 
 
 def check_rules(lake: PipelineLake, checkpoint: SparkCheckpoint) -> None:
-    """Check that a job reads the topic of a definition, and has the operators that it names, by rules that are known.
+    """Check that a job reads the topics of a definition, and has the operators that it names, by rules that are known.
 
     Raises:
         DefinitionError: It does not; says why.
     """
-    topic = lake.pipeline.source.name
+    expected_topics = split_topics(name_log(lake.pipeline))
     topics = {name for batch in checkpoint.batches for name in batch.ends}
-    if topics != {topic}:
-        msg = f"Pipeline `{lake.name}`: expected a job that reads `{topic}` alone, its checkpoint has offsets of "
+    if topics != {*expected_topics}:
+        names = " and ".join(f"`{name}`" for name in expected_topics)
+        msg = f"Pipeline `{lake.name}`: expected a job that reads {names} alone, its checkpoint has offsets of "
         raise DefinitionError(msg + f"{', '.join(f'`{name}`' for name in sorted(topics))}.")
     mismatch = _find_mismatch(lake, checkpoint.operators)
     if mismatch is None:
@@ -153,13 +154,16 @@ def check_rules(lake: PipelineLake, checkpoint: SparkCheckpoint) -> None:
 
 def _find_mismatch(lake: PipelineLake, operators: Sequence[Operator]) -> str | None:
     """Find why a job's operators are not those of the definition, or cannot be repeated; None: they can."""
+    if lake.pipeline.join is not None:
+        return _find_mismatched_join(operators)
     groupings = [operator for operator in operators if operator.name not in DEDUPLICATIONS]
     deduplications = [operator for operator in operators if operator.name in DEDUPLICATIONS]
     names, rules = ({operator.name for operator in groupings}, [operator.late_rule for operator in groupings])
     has_ids, is_ungrouped = lake.pipeline.source.record_id is not None, get_stream(lake).row_per_record
     grouping = SESSIONS if lake.pipeline.window.merges else GROUPING
     reasons = {
-        f"a join cannot be followed: {UNFOLLOWED_JOIN}": JOIN in names,
+        "a job that joins two topics has `join=Join(..., between=...)`; one that joins a topic with itself reads it up "
+        "to two positions, and an epoch has one": JOIN in names,
         "only one grouping by windows can be followed: which records other operators drop is not recorded": (
             bool(names - {GROUPING, SESSIONS}) or len(groupings) > 1
         ),
@@ -176,6 +180,17 @@ def _find_mismatch(lake: PipelineLake, operators: Sequence[Operator]) -> str | N
     if mismatch is not None:
         return mismatch
     return _find_mismatched_ids(deduplications, rules, has_ids=has_ids, is_ungrouped=is_ungrouped)
+
+
+def _find_mismatched_join(operators: Sequence[Operator]) -> str | None:
+    """Find why a job's operators are not one join that can be repeated; None: they are."""
+    if [operator.name for operator in operators if operator.name == JOIN] != [JOIN]:
+        return "`join` is for jobs with one join of two topics"
+    if len(operators) > 1:
+        return "which records an operator before or behind a join drops is not recorded"
+    if operators[0].late_rule is not LateRule.ROW:
+        return "both sides of the join have a watermark on their event time"
+    return None
 
 
 def _find_mismatched_ids(
@@ -201,6 +216,8 @@ def _is_by_id(operator: Operator) -> bool:
 
 
 def _describe_shape(lake: PipelineLake) -> str:
+    if lake.pipeline.join is not None:
+        return "with one join of two topics, both with a watermark, and no other state"
     has_ids = lake.pipeline.source.record_id is not None
     grouping = "with one grouping by sessions" if lake.pipeline.window.merges else "with one grouping"
     grouping = "without a grouping" if get_stream(lake).row_per_record else grouping
@@ -224,7 +241,7 @@ def drops_late_records(lake: PipelineLake, checkpoint: SparkCheckpoint) -> bool:
     return LateRule.ROW in rules or (LateRule.WINDOW in rules and has_closing_windows)
 
 
-def _check_same_query(stream: SparkStream, checkpoint: SparkCheckpoint, archived: Sequence[FollowedBatch]) -> None:
+def _check_same_query(lake: PipelineLake, checkpoint: SparkCheckpoint, archived: Sequence[FollowedBatch]) -> None:
     """Check that the checkpoint continues what was archived.
 
     Raises:
@@ -232,7 +249,7 @@ def _check_same_query(stream: SparkStream, checkpoint: SparkCheckpoint, archived
     """
     if not archived:
         return
-    last, oldest = archived[-1], checkpoint.batches[0]
+    stream, last, oldest = get_stream(lake), archived[-1], checkpoint.batches[0]
     if checkpoint.query_id != last.query_id:
         raise _reject(stream, f"the query {last.query_id}, got {checkpoint.query_id}: the checkpoint was replaced")
     if oldest.number > last.number + 1:
@@ -243,7 +260,7 @@ def _check_same_query(stream: SparkStream, checkpoint: SparkCheckpoint, archived
         raise _reject(stream, f"batch {last.number}, which was archived, its newest is {actual}")
     archived_ends = {row.number: read_offsets(row.ends) for row in archived}
     for batch in checkpoint.batches:
-        if batch.number in archived_ends and _get_ends(batch) != archived_ends[batch.number]:
+        if batch.number in archived_ends and _number_offsets(lake, batch.ends) != archived_ends[batch.number]:
             raise _reject(stream, f"batch {batch.number} as it was archived, it has other offsets now")
 
 
@@ -255,8 +272,13 @@ def _reject(stream: SparkStream, expected: str) -> LakeError:
     return LakeError(msg + hint, runbook=RUNBOOK)
 
 
-def _get_ends(batch: Batch) -> dict[int, int]:
-    return dict(next(iter(batch.ends.values())))
+def _number_offsets(lake: PipelineLake, by_topic: Mapping[str, _Ends]) -> dict[int, int]:
+    """Return the offsets of all topics by the numbers that their partitions have in the pipeline's log."""
+    return {
+        number_partition(turn, partition): offset
+        for turn, topic in enumerate(split_topics(name_log(lake.pipeline)))
+        for partition, offset in by_topic.get(topic, {}).items()
+    }
 
 
 def map_versions(
@@ -296,9 +318,9 @@ def _make_rows(
     starts: _Ends | None = read_offsets(archived[-1].ends) if archived else None
     judged_by: int | None = archived[-1].watermark if archived else None
     if not archived and new_batches[0].number == 0:
-        starts, judged_by = checkpoint.starts.get(lake.pipeline.source.name), 0
+        starts, judged_by = _number_offsets(lake, checkpoint.starts) or None, 0
     for batch in new_batches:
-        ends = _get_ends(batch)
+        ends = _number_offsets(lake, batch.ends)
         if starts is not None and judged_by is not None:
             table_version, foreign_versions = versions.get(batch.number, (None, ""))
             yield FollowedBatch(

@@ -5,6 +5,8 @@ uses columns of one side only needs the number of rows of the other side. A meas
 over pairs of distinct values, weighted by the product of both counts; these pairs stream through a hash join into an
 aggregate. (Measured on 2 cores: 10,000 by 10,000 distinct values take 2 s; a correlated subquery over the two lists
 exceeded 2 GB.)
+
+An interval join computes every measure over the pairs whose times are in range, each in the window of its earlier row.
 """
 
 # ruff: noqa: S608 -- names are checked when a definition is loaded, expressions are compiled from the whitelist
@@ -17,7 +19,7 @@ from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Min
 from cutover.definition.measures.states import StateColumn, compute_sum_type, is_float_type
 from cutover.definition.model.pipeline import Pipeline
-from cutover.quoting import identifier
+from cutover.quoting import identifier, literal
 from cutover.records.classes import Class
 
 DIGITS = 19
@@ -41,10 +43,13 @@ def add_measures_sql(compiled: CompiledPipeline, relation: str) -> str:
     Args:
         compiled: The compiled pipeline with its join, key and measures.
         relation: A view or a query in parentheses, one row per window and key: the key, and the bags `__left` and
-            `__right`.
+            `__right`; of an interval join also `window_start`.
     """
     left_side, right_side = compiled.sides
-    sides_by_measure = {name: compiled.used_sides[name] for name in compiled.definition.measures}
+    has_interval = compiled.interval is not None
+    sides_by_measure = {
+        name: _BOTH if has_interval else compiled.used_sides[name] for name in compiled.definition.measures
+    }
     left_measures = [name for name, used in sides_by_measure.items() if "right" not in used]
     right_measures = [name for name, used in sides_by_measure.items() if used == {"right"}]
     pair_measures = [name for name, used in sides_by_measure.items() if used == _BOTH]
@@ -61,6 +66,29 @@ def add_measures_sql(compiled: CompiledPipeline, relation: str) -> str:
         f"SELECT grouped.*, {', '.join(_select_measure(compiled, name) for name in compiled.definition.measures)}"
         f" FROM grouped {joins})"
     )
+
+
+def select_pairs_sql(pipeline: Pipeline, relation: str, *, by: Sequence[str]) -> str:
+    """Return the query of the pairs of an interval join: one row per window, key and values of further columns.
+
+    Args:
+        pipeline: With an interval join.
+        relation: A view or a query in parentheses of the shape of `finish_sql`.
+        by: Columns of a pair: of the key, its event times and its `ids`.
+
+    Returns:
+        `window_start`, `window_end`, the key columns, the other ones of `by` (times without a zone, in UTC), and the
+        measures over the pairs with these values.
+    """
+    compiled = compile_pipeline(pipeline)
+    left_side, right_side = compiled.sides
+    groups = tuple(identifier(name) for name in by if name not in pipeline.key)
+    names = tuple(pipeline.measures)
+    pairs = _query_aggregates(compiled, names, _pair_rows_sql(compiled, left_side, right_side), groups=groups)
+    columns = [f"g.{identifier(name)}" for name in (*WINDOW, *pipeline.key)]
+    columns += [f"p.{column}" for column in (*groups, *map(identifier, names))]
+    steps = ", ".join([*_block_steps(compiled, relation), f"pairs AS ({pairs})"])
+    return f"WITH {steps} SELECT {', '.join(columns)} FROM grouped g JOIN pairs p USING (__group)"
 
 
 def _block_steps(compiled: CompiledPipeline, relation: str) -> list[str]:
@@ -89,6 +117,8 @@ def _block_steps(compiled: CompiledPipeline, relation: str) -> list[str]:
         for c, n in (("__l", "__lefts"), ("__r", "__rights"))
     )
     all_blocks = " UNION ALL ".join(block_queries)
+    if compiled.interval is not None:
+        all_blocks = f"SELECT b.*, window_start FROM ({all_blocks}) b JOIN grouped USING (__group)"
     return [
         f"grouped AS MATERIALIZED (SELECT row_number() OVER () AS __group, * FROM {relation})",
         f"blocks AS MATERIALIZED (SELECT row_number() OVER () AS __block, *, {counts} FROM ({all_blocks}))",
@@ -104,11 +134,21 @@ def _side_rows_sql(compiled: CompiledPipeline, side: JoinSide, bag: str, other_c
 
 def _pair_rows_sql(compiled: CompiledPipeline, side: JoinSide, right: JoinSide) -> str:
     """Return the pairs of distinct values, weighted by the product of their counts."""
-    lefts = f"SELECT __group, {_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
+    interval = compiled.interval
+    start = "" if interval is None else "window_start, "
+    lefts = f"SELECT __group, {start}{_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
     rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
     columns = ", ".join([_keys(compiled), *_fields(side, "__u"), *_fields(right, "__v")])
     weight = "__u['count'] * __v['count'] AS __weight"
-    return f"SELECT __group, {columns}, {weight} FROM ({lefts}) JOIN ({rights}) USING (__block)"
+    pairs = f"SELECT __group, {columns}, {weight} FROM ({lefts}) JOIN ({rights}) USING (__block)"
+    if interval is None:
+        return pairs
+    left_time, right_time = (
+        f"epoch_us({row}['value'][{literal(name)}])" for row, name in (("__u", interval.left), ("__v", interval.right))
+    )
+    is_in_range = f"{right_time} - {left_time} BETWEEN {interval.lower} AND {interval.upper}"
+    is_first = f"least({left_time}, {right_time}) < epoch_us(window_start) + {interval.every}"
+    return f"{pairs} WHERE {is_in_range} AND {is_first}"
 
 
 def _fields(side: JoinSide, row: str) -> list[str]:
@@ -125,14 +165,17 @@ def _drop_zone(column: str, kind: str) -> str:
     return f"make_timestamp(epoch_us({column}))" if kind == "timestamp" else column
 
 
-def _query_aggregates(compiled: CompiledPipeline, names: Sequence[str], rows: str) -> str:
+def _query_aggregates(
+    compiled: CompiledPipeline, names: Sequence[str], rows: str, *, groups: Sequence[str] = ()
+) -> str:
     expressions = compiled.measured
     values = [f"{_value_sql(expressions[name])} AS __value_{i}" for i, name in enumerate(names)]
     results = [
         f"{_aggregate_sql(compiled, name, f'__value_{i}')} AS {identifier(name)}" for i, name in enumerate(names)
     ]
-    inner = f"SELECT __group, __weight, {', '.join(values)} FROM ({rows})"
-    return f"SELECT __group, {', '.join(results)} FROM ({inner}) GROUP BY __group"
+    group = ", ".join(("__group", *groups))
+    inner = f"SELECT {group}, __weight, {', '.join(values)} FROM ({rows})"
+    return f"SELECT {group}, {', '.join(results)} FROM ({inner}) GROUP BY {group}"
 
 
 def _value_sql(expression: Expression | None) -> str:

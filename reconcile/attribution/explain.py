@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -10,8 +10,12 @@ from typing import Any
 import duckdb
 
 from cutover.counts import count_noun
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.measures.kinds import Count
+from cutover.definition.model.joins import Join
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, select_last_window
+from cutover.engine.queries import query_table
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
@@ -34,6 +38,7 @@ from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import Scalar, encode_tree, scalar
 from cutover.reconcile.result.finding import CellStep
 from cutover.reconcile.result.parts import JobTable
+from cutover.records.fold import select_pairs_sql
 from cutover.records.reading.scan import Offsets
 from cutover.timestamps import format_micros, to_micros
 
@@ -82,6 +87,16 @@ class SessionOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostPair:
+    """Pairs of an interval join with the same ids and times that the streaming side lacks."""
+
+    left_time: str  # event time of the left row
+    right_time: str
+    ids: Mapping[str, Scalar]  # names in a pair -> ids of both rows; empty if the join names none
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _CellConditions:
     """SQL conditions that select the explained cell in a side, in the ledger and in the epoch log."""
 
@@ -104,6 +119,7 @@ class Explanation:
     rows: tuple[UncountedRecord, ...]
     counted: tuple[CountedIn, ...]
     sessions: tuple[SessionOf, ...] = ()  # overlapping ones of both sides
+    lost_pairs: tuple[LostPair, ...] = ()  # of an interval join: those of the batch side that the stream lacks
     unproven: str | None = None  # reason why the cause can no longer be verified
     lost: tuple[str, ...] = ()  # records of the window that the log may have lost, one sentence each
     unasked: str | None = None  # reason why the log could not be checked for losses
@@ -283,7 +299,34 @@ def _explain_cell(
         rows=rows,
         counted=_count_by_epoch(sides, conditions.partials),
         sessions=_read_sessions(sides, conditions) if pipeline.window.merges else (),
+        lost_pairs=tuple(_list_lost_pairs(sides, pipeline, conditions.row)),
     )
+
+
+def _list_lost_pairs(sides: Sides, pipeline: Pipeline, row: str) -> Iterator[LostPair]:
+    """Yield the pairs of one row that only the batch side has, with the earliest first."""
+    interval, join = compile_pipeline(pipeline).interval, pipeline.join
+    if interval is None or not isinstance(join, Join):
+        return
+    times = (interval.left, interval.right)
+    counted = replace(pipeline, measures={"__pairs": Count()})
+    streaming, batch = (
+        select_pairs_sql(counted, f"(SELECT * FROM {side} WHERE {row})", by=(*times, *join.pair_ids))
+        for side in ("all_0", "batch_table")
+    )
+    query = f"""
+        SELECT * EXCLUDE (__pairs), sum(__pairs)::BIGINT AS __pairs
+        FROM ({batch} UNION ALL SELECT * REPLACE (-__pairs AS __pairs) FROM ({streaming}))
+        GROUP BY ALL HAVING sum(__pairs) > 0 ORDER BY ALL LIMIT 1000
+    """
+    for pair in query_table(sides.connection, query).to_pylist():
+        left_time, right_time = (str(scalar(pair[name].replace(tzinfo=UTC))) for name in times)
+        yield LostPair(
+            left_time=left_time,
+            right_time=right_time,
+            ids={name: scalar(pair[name]) for name in join.pair_ids},
+            pairs=int(pair["__pairs"]),
+        )
 
 
 def _read_sessions(sides: Sides, conditions: _CellConditions) -> tuple[SessionOf, ...]:

@@ -243,11 +243,23 @@ def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
             ),
             title="rows that did not count",
         )
+    yield from _list_lost_pairs(explained)
     counts_text = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in explained.counted)
     yield f"rows that counted: {counts_text or 'none'}"
     for session in explained.sessions:
         span = f"{when(session.start)} to {when(session.end)}"
         yield f"session of {session.side}: {span}, {count_noun(session.records, 'row')}"
+
+
+def _list_lost_pairs(explained: Explanation) -> Iterator[Line]:
+    if explained.lost_pairs:
+        names = tuple(explained.lost_pairs[0].ids)
+        rows = (
+            (*(pair.ids[name] for name in names), when(pair.left_time), when(pair.right_time), pair.pairs)
+            for pair in explained.lost_pairs
+        )
+        columns = (*names, "left event time", "right event time", "pairs")
+        yield make_table(columns, rows, title="pairs that the stream lacks")
 
 
 def _describe_difference(value: Measured) -> str:

@@ -9,11 +9,11 @@ with a row per record, the rows are grouped by window and key first, with the de
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
-from cutover.definition.checks.spark_stream import has_parts_of_sessions
+from cutover.definition.checks.spark_stream import has_parts_of_sessions, list_row_key, list_row_times
 from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.measures.kinds import Count, First, Last, Max, Min, Sum
 from cutover.definition.model.pipeline import Pipeline
@@ -37,10 +37,14 @@ from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.parts import JobCell, JobLevel, JobSide, JobTable
 from cutover.reconcile.result.seal import SealBreach
+from cutover.records.fold import select_pairs_sql
 
 CELLS_AT_MOST = 100
 SINGLE_RELATIVE = 1e-6
 """Tolerance of a column of 4 bytes (`real`), which holds 7 digits."""
+
+PAIRS = "job_pairs"
+"""Relation of the rows of a join, one per pair, as the follower has them."""
 
 NOISE = 1e-12
 """Distance of two doubles near 0 that are equal, relative to the largest value of the measure."""
@@ -129,11 +133,12 @@ def compare_streaming_job(
     stream = lake.pipeline.stream
     if stream is None:
         return None
+    compared, expected = (lake, stage(0)) if lake.pipeline.join is None else _create_pairs(lake, sides)
     link = JobLink(
         side="streaming",
         place=stream.table.path,
         columns=stream.columns,
-        expected=stage(0),
+        expected=expected,
         latest_by=stream.latest_by,
         has_row_per_record=stream.row_per_record,
         has_parts=has_parts_of_sessions(lake.pipeline, stream),
@@ -143,7 +148,7 @@ def compare_streaming_job(
     batch = _find_batch(archived, evidence, link)
     try:
         delta.bind(sides.connection, link.raw, delta.open_table(stream.table.path, batch.table_version))
-        counts = compare_link(lake, sides, link)
+        counts = compare_link(compared, sides, link)
     except SealError:
         raise
     except LakeError as error:
@@ -163,6 +168,13 @@ def compare_streaming_job(
         foreign_versions=_list_foreign(archived, batch.number),
         cells=counts.cells,
     )
+
+
+def _create_pairs(lake: PipelineLake, sides: Sides) -> tuple[PipelineLake, str]:
+    """Create the rows of a join, one per pair, and return the definition with their key, and their relation."""
+    key = list_row_key(lake.pipeline)
+    sides.connection.execute(f"CREATE TEMP VIEW {PAIRS} AS {select_pairs_sql(lake.pipeline, stage(0), by=key)}")
+    return PipelineLake(lake.settings, replace(lake.pipeline, key=key)), PAIRS
 
 
 def choose_level(counts: JobCounts, *, not_judged: int = 0) -> JobLevel:
@@ -262,10 +274,11 @@ def _select_records_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, s
     pipeline, window = lake.pipeline, lake.pipeline.window
     if not isinstance(window, SlidingWindows):
         raise reject_job_table(link, "expected a fixed window")  # the definition's checks reject any other one
-    event_column, *keys = (
-        _find_column(link, link.columns.get(name, name), types) for name in (pipeline.source.event_time, *pipeline.key)
+    times, keys = (
+        [_find_column(link, link.columns.get(name, name), types) for name in names]
+        for names in (list_row_times(pipeline), pipeline.key)
     )
-    event = f"epoch_us(CAST({event_column} AS TIMESTAMPTZ))"
+    event = f"least({', '.join(f'epoch_us(CAST({column} AS TIMESTAMPTZ))' for column in times)})"
     since_start = f"(({event} - {window.offset}) % {window.every} + {window.every}) % {window.every}"
     columns = {WINDOW_START: f"make_timestamptz({event} - {since_start})"} | dict(zip(pipeline.key, keys, strict=True))
     for name, measure in pipeline.measures.items():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cutover.batch import recompute
 from cutover.definition import Pipeline
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.windows.sessions import Window
 from cutover.engine import queries
 from cutover.lake.tables import delta
@@ -162,7 +163,9 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert (report.finding.events.late > 0) == any(record.counts["late"] for record in records)
     note_feature(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
     if pipeline.join is not None:
-        note_feature(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")
+        in_range = ", between" if compile_pipeline(pipeline).interval else ""
+        name = f"join: {type(pipeline.join).__name__}, {pipeline.join.how}{in_range}"
+        note_feature(name, "reference", "streaming", "batch")
     if pipeline.source.record_id is not None:
         note_feature("record ids", "reference", "streaming", "batch")
     note_measures(pipeline.measures.values(), "reference", "streaming", "batch")

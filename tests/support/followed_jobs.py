@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from cutover.batch.recompute import recompute_windows
-from cutover.definition import Count, Delta, Fixed, Max, Pipeline, SparkStream, Sum, Topic
+from cutover.definition import Count, Delta, Fixed, Join, Max, Min, Pipeline, SparkStream, Sum, Topic
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.pipeline_lake import PipelineLake
@@ -19,7 +19,7 @@ from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import Event
-from tests.support.jobs import Write, count_windows, merge_into, read_topic, run_job
+from tests.support.jobs import Write, count_windows, join_topics, merge_into, read_topic, run_job
 
 EVENTS = [
     Event(id=number, minute=6.0 * number - (260 if number % 9 == 8 else 0), key="ab"[number % 2], partition=number % 2)
@@ -75,6 +75,41 @@ class JobTopic:
             measures={"copies": Count(), **COLUMNS},
             stream=self.stream(row_per_record=True),
         )
+
+    @property
+    def right_topic(self) -> str:
+        """Return the name of the topic on the right of a join."""
+        return f"{self.topic}-right"
+
+    def pairs(self, between: tuple[str, str] = ("0 minutes", "30 minutes")) -> Pipeline:
+        """Return the definition of a row per pair of two topics."""
+        windows = self.windows()
+        columns = {"k": "shop", "right_id": "click_id", "right_at": "clicked_at"}
+        needed = {"k", "right_id", *(["right_at"] if between[0].startswith("-") else [])}
+        return replace(
+            windows,
+            derive={"amount": "CAST(id AS decimal(15,0)) * 1.25"},
+            join=Join(
+                right=replace(windows.source, name=self.right_topic), on={"k": "k"}, between=between, ids=("id", "id")
+            ),
+            measures={
+                "pairs": Count(),
+                "amount": Sum("amount"),
+                "distance": Max("right_id - id"),
+                "is_gift": Min("right_id % 3 = 0"),
+            },
+            stream=self.stream(row_per_record=True, columns={name: columns[name] for name in needed}),
+        )
+
+    def run_join(
+        self,
+        write: Write | None = None,
+        between: tuple[str, str] = ("0 minutes", "30 minutes"),
+        delays: tuple[str, str] = ("10 minutes", "5 minutes"),
+    ) -> list[Any]:
+        """Run a job that joins both topics over what they hold, and return the progress of its batches."""
+        left, right = (read_topic(self.spark, self.settings, name, rows=10) for name in (self.topic, self.right_topic))
+        return run_job(join_topics(left, right, delays, between), self.place, "append", write)
 
     def run_query(
         self,

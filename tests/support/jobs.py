@@ -66,6 +66,30 @@ def deduplicate(records: DataFrame, delay: str | None = "10 minutes", *, within:
     return timed.dropDuplicatesWithinWatermark(["id"]) if within else timed.dropDuplicates(["id", "at"])
 
 
+def join_topics(
+    left: DataFrame,
+    right: DataFrame,
+    delays: tuple[str, str] = ("10 minutes", "5 minutes"),
+    between: tuple[str, str] = ("0 minutes", "30 minutes"),
+) -> DataFrame:
+    """Return the pairs of a team: rows of two topics with one key whose times are not too far apart."""
+    shown = left.withWatermark("at", delays[0])
+    clicked = right.selectExpr("id AS click_id", "k AS click_k", "at AS clicked_at")
+    lower, upper = between
+    in_range = f"clicked_at BETWEEN at + INTERVAL {lower} AND at + INTERVAL {upper}"
+    pairs = shown.join(clicked.withWatermark("clicked_at", delays[1]), F.expr(f"k = click_k AND {in_range}"))
+    return pairs.selectExpr(
+        "id",
+        "click_id",
+        "k AS shop",
+        "at",
+        "clicked_at",
+        "click_id - id AS distance",
+        "CAST(id * 1.25BD AS decimal(20,2)) AS amount",
+        "click_id % 3 = 0 AS is_gift",
+    )
+
+
 def run_job(query: DataFrame, place: Path, mode: str, write: Write | None = None) -> list[Mapping[str, Any]]:
     """Run a query over what the topic holds, with its table and its checkpoint in a folder; return its progress."""
     writer = query.writeStream.outputMode(mode).option("checkpointLocation", f"{place}/checkpoint")
@@ -86,6 +110,7 @@ def append_to(table: str, *, numbered: bool = False) -> Write:
 
 
 WINDOW_AND_KEY = "t.window = s.window AND t.k <=> s.k"
+PAIR = "t.id = s.id AND t.click_id = s.click_id"
 SESSION_AND_KEY = "t.session_window.start = s.session_window.start AND t.k <=> s.k"
 
 

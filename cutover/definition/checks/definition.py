@@ -18,7 +18,7 @@ from cutover.definition.checks.measures import reject_field
 from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.checks.spark_stream import check_spark_stream
 from cutover.definition.compile import fingerprint
-from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.compile.compiled import SIDES, compile_pipeline
 from cutover.definition.measures.kinds import MEASURE_NAMES, Measure
 from cutover.definition.model.batch_job import find_batch_job, make_job_definition
 from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Join, SelfJoin
@@ -220,6 +220,10 @@ def _check_right(pipeline: Pipeline) -> None:
         return
     if not isinstance(pipeline.join.right, Topic):
         reject_field("join.right", "Topic(...)", repr(pipeline.join.right))
+    for field in ("between", "ids"):
+        value = getattr(pipeline.join, field)
+        if value is not None and (not isinstance(value, tuple | list) or len(value) != len(SIDES)):
+            reject_field(f"join.{field}", "two texts", repr(value))
     for name in pipeline.join.derive:
         check_name(name, of="join.derive")
         _check_not_reserved("join.derive", name)

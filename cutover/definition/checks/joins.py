@@ -10,6 +10,7 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.model.joins import How, Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, make_right_side
 from cutover.definition.model.topic import IDENTIFIER, RESERVED_PREFIX, check_name, normalize_type, parse_decimal_type
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.errors import DefinitionError
 
 MEASURES = (Count, Sum, Min, Max, Avg)
@@ -33,6 +34,8 @@ def check_joins(pipeline: Pipeline) -> None:
     _check_sides(pipeline, join)
     _check_prefix(pipeline)
     _check_on(pipeline, join.on if isinstance(join, Join) else {name: name for name in join.on})
+    if isinstance(join, Join):
+        _check_interval(pipeline, join)
     _check_measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
         reject_field("batch", "SameDefinition() with a join", repr(pipeline.batch), "rows of a join have two sides")
@@ -60,6 +63,36 @@ def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
     right_condition = right.where
     if right_condition is not None and right_condition.type != "boolean":
         reject_field("join.where", "a condition", f"{right_condition.type}: `{right_condition.text}`")
+
+
+def _check_interval(pipeline: Pipeline, join: Join) -> None:
+    """Reject an interval join whose pairs could not be assigned to windows, or identified."""
+    if join.between is None:
+        if join.ids is not None:
+            reject_field("join.ids", "none without `join.between`", repr(join.ids), "the rows of a window are paired")
+        return
+    if join.bounds is None or join.bounds[0] > join.bounds[1]:
+        reject_field("join.between", "the lower bound, then the upper one", repr(join.between))
+    if join.how != "inner":
+        reason = "rows without a partner are not repeated yet"
+        reject_field("join.how", "inner with `join.between`", join.how, reason)
+    window, longest = pipeline.window, max(map(abs, join.bounds))
+    if not isinstance(window, SlidingWindows) or window.size != window.every + longest:
+        hint = "a pair belongs to the window of its earlier row"
+        reject_field("window", "Fixed(...) with `join.between`", repr(window)[:80], hint)
+    if pipeline.trigger is not None:
+        reject_field("trigger", "none with `join.between`", "one", "a pair belongs to one of the windows of its rows")
+    if pipeline.source.event_time in join.on or join.right.event_time in join.on.values():
+        reject_field("join.on", "columns other than the event times", "an event time", "`between` compares these")
+    for side, name, types in zip(
+        ("left", "right"),
+        join.ids or (),
+        (compile_pipeline(pipeline).own_types, compile_pipeline(pipeline).right.own_types),
+        strict=False,
+    ):
+        _check_column(f"join.ids, {side} side", name, types)
+        if types[name] == "double":
+            reject_field("join.ids", "types with exact equality", f"`{name}` of type double")
 
 
 def _check_prefix(pipeline: Pipeline) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cutover.definition.checks.measures import reject_field
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, First, Last, Max, Min, Sum
+from cutover.definition.model.joins import Join
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
 from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, SparkStream
 from cutover.definition.windows.aligned import SlidingWindows
@@ -18,11 +19,6 @@ MEASURES_OF_RECORDS = (Count, First, Last, Max, Min, Sum)
 
 MEASURES_OF_PARTS = (Count, Max, Min, Sum)
 """Measures whose values of the parts of a session can be merged into that of the session."""
-
-UNFOLLOWED_JOIN = (
-    "Spark pairs rows by a condition on both of their times, and a definition all rows of one window, "
-    "so no definition says which pairs such a job has"
-)
 
 
 def check_spark_stream(pipeline: Pipeline) -> None:
@@ -41,7 +37,12 @@ def check_spark_stream(pipeline: Pipeline) -> None:
     for field, path in (("stream.table", stream.table.path), ("stream.checkpoint", stream.checkpoint)):
         if not path.startswith("/") and "://" not in path:
             reject_field(field, "an absolute path or a URI", f"`{path}`", "the job may run in another folder")
-    unfollowed = (*_list_unrepeatable(pipeline), *_list_ungrouped(pipeline, stream), *_list_sessions(pipeline, stream))
+    unfollowed = (
+        *_list_joins(pipeline, stream),
+        *_list_unrepeatable(pipeline),
+        *_list_ungrouped(pipeline, stream),
+        *_list_sessions(pipeline, stream),
+    )
     for field, expected, actual, reason in unfollowed:
         reject_field(field, expected, actual, reason)
     names = _list_names(pipeline, stream)
@@ -56,7 +57,25 @@ def _list_names(pipeline: Pipeline, stream: SparkStream) -> tuple[str, ...]:
         bounds = (WINDOW_START, WINDOW_END) if pipeline.window.merges else (WINDOW_START,)
         return (*bounds, *pipeline.key, *pipeline.measures)
     measures = (name for name, measure in pipeline.measures.items() if not isinstance(measure, Count))
-    return (pipeline.source.event_time, *pipeline.key, *measures)
+    return (*list_row_times(pipeline), *list_row_key(pipeline), *measures)
+
+
+def list_row_key(pipeline: Pipeline) -> tuple[str, ...]:
+    """List the columns that identify a row of a table with a row per record, or per pair of a join."""
+    ids = pipeline.join.pair_ids if isinstance(pipeline.join, Join) else ()
+    return tuple(dict.fromkeys((*pipeline.key, *ids)))
+
+
+def list_row_times(pipeline: Pipeline) -> tuple[str, ...]:
+    """List the event times of a row of such a table, the earliest of which decides the row's window.
+
+    Of a pair those that can be the earlier one.
+    """
+    join, left_time = pipeline.join, pipeline.source.event_time
+    bounds = join.bounds if isinstance(join, Join) else None
+    if bounds is None or not isinstance(join, Join) or bounds[0] >= 0:
+        return (left_time,)
+    return (join.right_time,) if bounds[1] <= 0 else (left_time, join.right_time)
 
 
 def _find_measures(pipeline: Pipeline) -> tuple[tuple[type, ...], str]:
@@ -84,7 +103,6 @@ def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]
             allowed = ", ".join(kind.__name__ for kind in measures)
             yield f"measures.{name}", f"one of {allowed} with `stream`", type(measure).__name__, reason
     absent_parts = {
-        "join": (pipeline.join is None, UNFOLLOWED_JOIN),
         "lookups": (not pipeline.lookups, "which version of a dimension the job joined is not in its checkpoint"),
         "source.id_horizon": (pipeline.source.id_horizon is None, "the job forgets ids by its watermark"),
         "trigger": (pipeline.trigger is None, "panes are those of Cutover's own path"),
@@ -99,6 +117,28 @@ def _list_unrepeatable(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str]
         yield "lateness", "none with `stream`", "one", "the watermarks are read from the job's checkpoint"
 
 
+def _list_joins(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what a job that joins two topics cannot have: field, expected and actual value, reason."""
+    join = pipeline.join
+    if join is None:
+        return
+    if not isinstance(join, Join):
+        reason = "such a job reads its topic twice, up to two positions, and an epoch has one"
+        yield "join", "Join(...) with `stream`", "SelfJoin(...)", reason
+    elif join.bounds is None:
+        reason = "without one Spark keeps each row for ever, and a pair of two days belongs to no window that closes"
+        yield "join.between", "the range of both event times with `stream`", "None", reason
+    elif not stream.row_per_record:
+        reason = "which records an operator behind a join drops is not recorded"
+        yield "stream.row_per_record", "True with `join`: a row per pair", "False", reason
+    elif join.ids is None:
+        reason = "the rows of the job's table are compared by them"
+        yield "join.ids", "a column of each side that identifies its row", "None", reason
+    elif stream.output_mode != "append":
+        reason = "a pair is written once; a MERGE in foreachBatch is of a query in append mode"
+        yield "stream.output_mode", "append with `join`", stream.output_mode, reason
+
+
 def _list_ungrouped(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[str, str, str, str]]:
     """Yield what a table with a row per record cannot be compared with: field, expected and actual value, reason."""
     if not stream.row_per_record:
@@ -106,7 +146,7 @@ def _list_ungrouped(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[s
     if stream.output_mode == "complete":
         reason = "Spark has this mode for groupings only"
         yield "stream.output_mode", "append or update with `row_per_record`", stream.output_mode, reason
-    if pipeline.window.merges or pipeline.window.max_windows > 1:
+    if pipeline.window.merges or (pipeline.window.max_windows > 1 and pipeline.join is None):
         reason = "a record belongs to one window then, as its row does"
         yield "window", "Fixed(...) with `row_per_record`", repr(pipeline.window)[:80], reason
     if stream.latest_by is not None:

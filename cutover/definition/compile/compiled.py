@@ -26,6 +26,7 @@ from cutover.definition.measures.value_counts import count_values_sql
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, Join, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_right_side
 from cutover.definition.model.topic import list_column_types, normalize_type
+from cutover.definition.windows.aligned import SlidingWindows
 
 Name = Literal["left", "right"]
 SIDES: tuple[Name, Name] = ("left", "right")
@@ -44,7 +45,9 @@ class JoinSide:
     """One side of a join, with its types, sources and condition."""
 
     name: Name
-    types: Mapping[str, str]  # columns that measures read, by their names in pairs -> types; without the key's
+    types: Mapping[
+        str, str
+    ]  # columns that measures or the interval read, by their names in pairs -> types; without the key's
     sources: Mapping[str, str]  # the same columns -> Spark SQL over a parsed row
     condition: str  # Spark SQL: a parsed row is on this side
 
@@ -59,6 +62,21 @@ class JoinSide:
         create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {MAX_PLAIN_ROWS}, rows, {values_sql})), 0)"
         kind = f"array<struct<value:struct<{fields}>,count:bigint>>"
         return StateColumn(column=f"__{self.name}", type=kind, create=create, merge="counts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairInterval:
+    """Range of the distance between the two rows of a pair of an interval join; microseconds."""
+
+    left: str  # event times, by their names in pairs
+    right: str
+    lower: int  # of right - left, both bounds included
+    upper: int
+    every: int  # a pair belongs to the window in whose first `every` its earlier row is
+
+    def has_pair(self, left: int, right: int, start: int) -> bool:
+        """Return whether rows at two times are a pair of the window that starts at `start`."""
+        return self.lower <= right - left <= self.upper and min(left, right) < start + self.every
 
 
 def find_columns(text: str) -> frozenset[str]:
@@ -234,9 +252,28 @@ class CompiledPipeline:
         measures = self.definition.measures.items()
         return {name: find_columns(str(measure.expression or "1")) for name, measure in measures}
 
+    @cached_property
+    def interval(self) -> PairInterval | None:
+        """Range of the distance of the two rows of a pair; None: the rows of a window are paired."""
+        join, window = self.definition.join, self.definition.window
+        bounds = join.bounds if isinstance(join, Join) else None
+        if bounds is None or not isinstance(join, Join) or not isinstance(window, SlidingWindows):
+            return None
+        lower, upper = bounds
+        left = self.definition.source.event_time
+        return PairInterval(left=left, right=join.right_time, lower=lower, upper=upper, every=window.every)
+
+    @cached_property
+    def _interval_columns(self) -> frozenset[str]:
+        """Columns of a pair that an interval join needs besides those of measures, in lower case."""
+        join = self.definition.join
+        if self.interval is None or not isinstance(join, Join):
+            return frozenset()
+        return frozenset(name.lower() for name in (self.interval.left, self.interval.right, *join.pair_ids))
+
     def _make_side(self, name: Name) -> JoinSide:
         join, key = self.definition.join, self.definition.key
-        read_columns = frozenset[str]().union(*self._read_columns.values())
+        read_columns = frozenset[str]().union(*self._read_columns.values(), self._interval_columns)
         types_of_side = self.own_types if name == "left" else self.right_types
         types = {
             column: kind

@@ -79,10 +79,12 @@ def _describe_places(topic: Topic) -> dict[str, Any]:
 
 
 def _describe_join(join: Join | SelfJoin) -> dict[str, Any]:
-    shared = {"how": join.how, "prefix": join.prefix}
+    shared: dict[str, Any] = {"how": join.how, "prefix": join.prefix}
     if isinstance(join, SelfJoin):
         return {**shared, "on": list(join.on), "left": join.left, "right": join.right}
     right = {**_describe_topic(join.right), "where": join.where, "derive": sorted(join.derive.items())}
+    if join.bounds is not None:  # only then, so that definitions without an interval keep their fingerprints
+        shared |= {"between": list(join.bounds), "ids": list(join.ids or ())}
     return {**shared, "on": sorted(join.on.items()), **right}
 
 

@@ -5,6 +5,10 @@ right row of one window whose keys are equal; a null key matches nothing, and me
 keeps each left row that has no partner in its window, `full` each such row of either side: the columns of the other
 side are null there. A late row of either side is late as in any other pipeline; pairs are built when a result is
 computed, from all rows that have arrived by then.
+
+An interval join (`Join(between=...)`) pairs rows whose event times differ by an allowed distance instead. A pair
+belongs to the window of its earlier row; the pipeline's windows end later by the longest distance, so that each holds
+the later rows, too, and a later row is in the windows of all its possible partners.
 """
 
 from collections.abc import Mapping
@@ -13,6 +17,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from cutover.definition.model.topic import Topic
+from cutover.durations import parse_duration
 
 How = Literal["inner", "left", "full"]
 
@@ -33,10 +38,44 @@ class Join:
     prefix: str = "right_"  # of the names of the right columns, so that all names differ
     where: str | None = None  # condition on right rows; the pipeline's `where` and `derive` apply to left rows
     derive: Mapping[str, str] = field(default_factory=dict)
+    between: tuple[str, str] | None = None
+    """Interval join: the least and the greatest distance of the right event time after the left one, both allowed, such
+    as `("0 seconds", "1 hour")` or `("-10 minutes", "10 minutes")`. None: the rows of a window are paired."""
+    ids: tuple[str, str] | None = None
+    """Column of the left and column of the right that identify the rows of a pair of an interval join."""
 
     def __post_init__(self) -> None:
         for name in ("on", "derive"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """Least and greatest distance of the right event time after the left one, in microseconds; None: no interval.
+
+        Raises:
+            DefinitionError: A bound is not a duration.
+        """
+        if self.between is None:
+            return None
+        lower, upper = map(_parse_bound, self.between)
+        return lower, upper
+
+    @property
+    def right_time(self) -> str:
+        """Name of the right event time in a pair."""
+        return f"{self.prefix}{self.right.event_time}"
+
+    @property
+    def pair_ids(self) -> tuple[str, ...]:
+        """Names in a pair of the columns that identify its rows; empty without `ids`."""
+        return () if self.ids is None else (self.ids[0], f"{self.prefix}{self.ids[1]}")
+
+
+def _parse_bound(text: object) -> int:
+    """Parse a duration that may be negative into microseconds."""
+    stripped = str(text).strip()
+    micros = parse_duration(stripped.removeprefix("-") if isinstance(text, str) else text, of="join.between")
+    return -micros if stripped.startswith("-") else micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,10 @@ from cutover.definition.model.policy import Policy
 from cutover.definition.model.spark_stream import SparkStream
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.definition.windows.sessions import Window
 from cutover.durations import LONGEST_DAYS, parse_duration
+from cutover.errors import DefinitionError
 
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 RowChange = Literal["added", "removed"]
@@ -146,10 +148,27 @@ class Pipeline:
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
         if self.stream is not None and self.lateness == Lateness():
             object.__setattr__(self, "lateness", FOLLOWED_LATENESS)
+        if isinstance(self.join, Join) and isinstance(self.window, SlidingWindows):
+            object.__setattr__(self, "window", widen_for_pairs(self.window, self.join))
 
     def __hash__(self) -> int:
         """Hash the name: equal definitions have equal names, and mappings, which most fields are, have no hash."""
         return hash(self.name)
+
+
+def widen_for_pairs(window: SlidingWindows, join: Join) -> SlidingWindows:
+    """Return fixed windows that end later by the longest distance between two rows of an interval join.
+
+    The last window that holds both rows of a pair is then that of its earlier row. Other windows are returned as they
+    are, and so are those that end later already.
+    """
+    try:
+        bounds = join.bounds
+    except (DefinitionError, TypeError, ValueError):  # the checks reject it, and name the field
+        return window
+    if bounds is None or window.size != window.every:
+        return window
+    return replace(window, size=window.every + max(map(abs, bounds)))
 
 
 def make_left_side(pipeline: Pipeline) -> Pipeline:

@@ -51,12 +51,15 @@ def compute_oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int 
     """Return the first event time whose ids are remembered at a watermark, in microseconds: a whole minute.
 
     None if the definition has no ids, or if nothing has been forgotten yet. Any earlier record is late. A followed job
-    forgets ids, and drops records, up to its watermark itself, even if their window is open.
+    forgets ids, and drops records, up to its watermark itself, even if their window is open; one that joins two topics
+    forgets rows in this way.
     """
-    if pipeline.source.record_id is None or watermark is None:
+    if watermark is None:
         return None
-    if pipeline.stream is not None:
+    if pipeline.stream is not None and (pipeline.join is not None or pipeline.source.record_id is not None):
         return watermark + 1
+    if pipeline.source.record_id is None:
+        return None
     return truncate_to_minute(watermark - compute_id_horizon(pipeline))
 
 

@@ -25,7 +25,7 @@ class Delta:
 class SparkStream:
     """Structured Streaming query of a team, whose micro-batches `cutover follow` repeats.
 
-    Its table has a row per window and key, or per record.
+    Its table has a row per window and key, or per record, or per pair of records of two topics that it joins.
     """
 
     table: Delta
@@ -36,16 +36,17 @@ class SparkStream:
     """Whether the job judges a batch by the batch's own watermark, as Spark before 3.4 does, and later versions with
     `spark.sql.streaming.statefulOperator.allowMultiple=false`; its checkpoint does not show it."""
     row_per_record: bool = False
-    """Whether the query has no grouping, so that its table has a row per record: the measures are computed over its
-    rows, which belong to the windows of their event times."""
+    """Whether the query has no grouping, so that its table has a row per record, or per pair of a join: the measures
+    are computed over its rows, which belong to the windows of their event times."""
     latest_by: str | None = None
     """Column of the table that orders the rows of a window and key, if `foreachBatch` appends what it gets in update
     mode: such as the number of the batch. The row with the largest value counts."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Name in the definition -> the table's column, `a.b` in a struct. Names are those of the key, of the measures, and
     `window_start`, without which the table's `window.start` counts; of sessions `window_end`, too, without which its
-    `session_window.start` and `session_window.end` count; with `row_per_record` the event time instead, and no `Count`,
-    which counts rows. Columns that are left out have the same name."""
+    `session_window.start` and `session_window.end` count; with `row_per_record` the event time instead, of a pair that
+    of its earlier row and the ids of both, and no `Count`, which counts rows. Columns that are left out have the same
+    name."""
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, Mapping):  # the checks reject anything else, and name the field

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from cutover.definition.model.pipeline import Pipeline, make_left_side, make_rig
 from cutover.definition.model.topic import Topic
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
 from cutover.records.reference.measures import EXACT, EventPosition, finish_measure
+from cutover.timestamps import to_micros
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]
 Key = tuple[Any, ...]
@@ -61,10 +63,14 @@ def apply_join_conditions(pipeline: Pipeline, values: ExpressionValues) -> Expre
 
 
 def compute_join_measures(
-    pipeline: Pipeline, groups: Mapping[Any, tuple[Key, Sequence[CountedRow]]]
+    pipeline: Pipeline, groups: Mapping[Any, tuple[int, Key, Sequence[CountedRow]]]
 ) -> dict[Any, dict[str, Any]]:
-    """Compute the finished measures of each group from its key and its rows."""
-    group_pairs = [(group, pair) for group, (key, rows) in groups.items() for pair in _make_pairs(pipeline, key, rows)]
+    """Compute the finished measures of each group from the start of its window, its key and its rows."""
+    group_pairs = [
+        (group, pair)
+        for group, (start, key, rows) in groups.items()
+        for pair in _make_pairs(pipeline, start, key, rows)
+    ]
     measures_by_group: dict[Any, dict[str, Any]] = {group: {} for group in groups}
     for name, measure in pipeline.measures.items():
         values: dict[Any, list[tuple[Any, int]]] = {group: [] for group in groups}
@@ -76,15 +82,19 @@ def compute_join_measures(
     return measures_by_group
 
 
-def _make_pairs(pipeline: Pipeline, key: Key, rows: Sequence[CountedRow]) -> Iterator[_Pair]:
+def _make_pairs(pipeline: Pipeline, start: int, key: Key, rows: Sequence[CountedRow]) -> Iterator[_Pair]:
+    interval = compile_pipeline(pipeline).interval
     bags = [_make_bag(pipeline, side, rows) for side in compile_pipeline(pipeline).sides]
     key_columns = dict(zip(pipeline.key, key, strict=True))
     for left_rows, right_rows in _pair_bags(pipeline, None in key, *bags):
         for left_row, left_count in left_rows.items():
             for right_row, right_count in right_rows.items():
-                yield _Pair(
-                    columns={**key_columns, **dict(left_row), **dict(right_row)}, count=left_count * right_count
-                )
+                columns = {**key_columns, **dict(left_row), **dict(right_row)}
+                if interval is not None:
+                    names = (interval.left, interval.right)
+                    left_time, right_time = (to_micros(columns[name].replace(tzinfo=UTC)) for name in names)
+                if interval is None or interval.has_pair(left_time, right_time, start):
+                    yield _Pair(columns=columns, count=left_count * right_count)
 
 
 def _pair_bags(

@@ -288,7 +288,8 @@ def merge_sessions(single_rows: Mapping[Group, list[CountedRow]]) -> dict[Group,
 def compute_measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[CountedRow]]) -> dict[Group, dict[str, Any]]:
     """Compute every measure from all records of a group at once, without partial aggregates."""
     if pipeline.join is not None:
-        return joined.compute_join_measures(pipeline, {group: (group[2], rows) for group, rows in groups.items()})
+        joined_groups = {group: (group[0], group[2], rows) for group, rows in groups.items()}
+        return joined.compute_join_measures(pipeline, joined_groups)
     return {
         group: finish_values(pipeline, merge_values(pipeline, *zip(*rows, strict=True)))
         for group, rows in groups.items()

@@ -40,7 +40,7 @@ KEYS = st.sampled_from([None, "", "a", "b", "ß", "a,b"])
 VALUES = st.one_of(st.none(), st.integers(-5, 5), st.sampled_from([2**31 - 1, -(2**31)]))
 AMOUNTS = st.one_of(st.none(), st.integers(-(10**4), 10**4).map(lambda cents: cents / 4))
 IDS = st.one_of(st.integers(0, 1_000), st.integers(0, 8))
-Joined = tuple[Literal["one", "two"], How]
+Joined = tuple[Literal["one", "two", "range"], How]
 JOINS: tuple[Joined, ...] = (
     ("two", "inner"),
     ("one", "left"),
@@ -48,8 +48,10 @@ JOINS: tuple[Joined, ...] = (
     ("one", "inner"),
     ("two", "left"),
     ("one", "full"),
+    ("range", "inner"),
 )
-"""Topics that take part, and whose rows are kept."""
+"""Topics that take part, for fixed windows perhaps by a range of times, and whose rows are kept."""
+RANGES = (("0 seconds", "0 seconds"), ("0 seconds", "25 minutes"), ("-2 hours", "-3 minutes"), ("-5 minutes", "1 hour"))
 BROKEN = st.sampled_from([None, b"", b"{", b"[]", b"\xff", b'{"at":"soon"}', b'{"at":1357000000,"v":1.5}', b"{}"])
 
 
@@ -227,6 +229,8 @@ def pipelines(
         on = {name: name for name in plain.key}
         right = replace(plain.source, name=f"{topic}-right")
         join = Join(right=right, on=on, how=join_type, prefix="r_", where="v <> 2", derive={"w": "v * 2"})
+        if topics == "range" and plain.window in WINDOWS["fixed"]:
+            join = replace(join, between=draw(st.sampled_from(RANGES)), ids=("i", "i"))
     further: dict[str, Measure] = {"low": Min("r_w"), "far": Sum("v - r_v")}
     return replace(plain, join=join, measures={**plain.measures, **further})
 

@@ -24,8 +24,10 @@ from cutover.definition import (
 )
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.joins import How
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.errors import DefinitionError
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions.followed_job import check_rules
 from cutover.positions.spark_checkpoint import (
@@ -113,6 +115,7 @@ def list_kinds() -> Iterator[JobKind]:
     sliding = replace(WINDOWS, window=Sliding(size="1 hour", every="20 minutes"))
     sessions = replace(WINDOWS, window=Sessions(gap="10 minutes"))
     joined = Join(right=replace(SOURCE, name="clicks"), on={"shop": "shop"})
+    in_range = replace(joined, between=("0 seconds", "1 hour"), ids=("id", "id"))
     shops = {"shops": Lookup(table="shops", on={"shop": "shop"}, columns={"city": "string"})}
     yield from _list_modes("`window` (fixed)", WINDOWS, [GROUPED], *modes)
     yield from _list_modes("`window` (sliding)", sliding, [GROUPED], *modes)
@@ -137,8 +140,23 @@ def list_kinds() -> Iterator[JobKind]:
     )
     yield from _list_modes("`window`, then deduplication", by_ids, [UNKNOWN_ONCE, UNKNOWN_GROUP], "append")
     yield from _list_modes("two groupings", WINDOWS, [UNKNOWN_GROUP, UNKNOWN_GROUP], "append")
-    yield from _list_modes("join of two topics", replace(WINDOWS, join=joined), [], "append")
-    stream_join = _operator(JOIN, LateRule.ROW)
+    stream_join, unbounded_join = _operator(JOIN, LateRule.ROW), _operator(JOIN, LateRule.UNKNOWN)
+    pairs = replace(WINDOWS, join=in_range)
+    joins: Sequence[tuple[str, How, Sequence[Operator]]] = (
+        ("inner join of two topics with a range of times", "inner", [stream_join]),
+        ("the same, with one watermark", "inner", [unbounded_join]),
+        ("the same, behind a deduplication", "inner", [stream_join, UNKNOWN_ONCE]),
+        ("outer join of two topics with a range of times", "left", [stream_join]),
+    )
+    for name, how, operators in joins:
+        definition = replace(pairs, join=replace(in_range, how=how))
+        yield from _list_modes(name, definition, operators, "append", row_per_record=True)
+    grouped_pairs = "inner join of two topics with a range of times, then `window`"
+    yield from _list_modes(grouped_pairs, pairs, [UNKNOWN_GROUP, stream_join], "append")
+    unranged = replace(WINDOWS, join=joined)
+    yield from _list_modes(
+        "join of two topics without a range of times", unranged, [stream_join], "append", row_per_record=True
+    )
     yield from _list_modes("join of a topic with itself", RECORDS, [stream_join], "append", row_per_record=True)
     yield from _list_modes("join with a table", replace(WINDOWS, lookups=shops), [GROUPED], "append")
     stateful = _operator("transformWithStateExec", LateRule.UNKNOWN)
@@ -151,7 +169,8 @@ def list_kinds() -> Iterator[JobKind]:
 
 def find_reason(kind: JobKind) -> str | None:
     """Find why a job cannot be followed, as the checks say it; None: it can."""
-    batch = Batch(number=0, ends={"payments": {0: 1}}, planned_at=0, watermark=0, judged_by=0, is_committed=True)
+    ends = {topic: {0: 1} for topic in split_topics(name_log(kind.pipeline))}
+    batch = Batch(number=0, ends=ends, planned_at=0, watermark=0, judged_by=0, is_committed=True)
     checkpoint = SparkCheckpoint(query_id="q", starts={}, batches=(batch,), operators=tuple(kind.operators))
     try:
         check_definition(kind.pipeline)

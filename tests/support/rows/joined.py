@@ -158,5 +158,5 @@ def compute_expected(pipeline: Pipeline, records: list[Row]) -> dict[str | None,
         left, right = sides_of(pipeline, row)
         plain = {n: v.replace(tzinfo=None) if isinstance(v, datetime) else v for n, v in row.columns.items()}
         values = {**plain, **{f"c_{n}": v for n, v in plain.items()}, "join.left": left, "join.right": right}
-        groups.setdefault(row.ad, ((row.ad,), []))[1].append((values, (0, row.partition, offset)))
+        groups.setdefault(row.ad, (0, (row.ad,), []))[2].append((values, (0, row.partition, offset)))
     return joined.compute_join_measures(pipeline, groups)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Bag, Fixed, Last, Pipeline, Sql, Sum, Topic
+from cutover.definition import AtWatermark, Bag, Fixed, Last, Pipeline, Sessions, Sliding, Sql, Sum, Topic
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.checks.lint import warnings
 from cutover.definition.compile.compiled import compile_pipeline
@@ -14,6 +14,8 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.joins import Lookup
 from cutover.errors import DefinitionError
 from tests.support.rows.joined import JOIN, ONE, SELF, TWO
+
+RANGE = ("0 seconds", "30 minutes")
 
 
 def joined(**changes: Any) -> dict[str, Any]:
@@ -51,6 +53,20 @@ BAD: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"lookups": {"d": Lookup(table="d", on={"ad": "ad"}, columns={"budget": "int"})}},
         "lookups: expected none with a join",
     ),
+    "interval": (joined(between=("1 hour", "1 minute")), "join.between: expected the lower bound, then the upper one"),
+    "bounds": (joined(between=("soon", "1 hour")), "`join.between`: expected a whole number and a unit"),
+    "one bound": (joined(between=("1 hour",)), "join.between: expected two texts"),
+    "outer interval": (joined(between=RANGE, how="left"), "join.how: expected inner with `join.between`"),
+    "interval of sessions": (
+        {**joined(between=RANGE), "window": Sessions(gap="1 minute")},
+        "window: expected Fixed(...) with `join.between`",
+    ),
+    "panes of an interval": ({**joined(between=RANGE), "trigger": AtWatermark()}, "trigger: expected none"),
+    "equal times": ({**joined(between=RANGE, on={"at": "at"}), "key": ("at",)}, "join.on: expected columns other than"),
+    "ids without interval": (joined(ids=("v", "n")), "join.ids: expected none without `join.between`"),
+    "ids of no column": (joined(between=RANGE, ids=("v", "m")), "join.ids, right side: expected a column of"),
+    "inexact ids": (joined(between=RANGE, ids=("v", "x")), "join.ids: expected types with exact equality"),
+    "one id": (joined(between=RANGE, ids=("v",)), "join.ids: expected two texts"),
     "side": (
         {"source": ONE.source, "join": replace(SELF, left="v + 1")},
         "join.left: expected a condition, got int",
@@ -72,12 +88,21 @@ def test_a_valid_join_is_accepted(pipeline: Pipeline) -> None:
     check_definition(pipeline)
 
 
+def test_windows_of_an_interval_join_end_later_by_the_longest_distance() -> None:
+    for between, minutes in {RANGE: 30, ("-1 hour", "10 minutes"): 60, ("-2 minutes", "-1 minute"): 2}.items():
+        pipeline = replace(TWO, **joined(between=between))
+        check_definition(pipeline)
+        assert pipeline.window == Sliding(size=f"{60 + minutes} minutes", every="1 hour")
+        assert replace(pipeline, name="again").window == pipeline.window
+
+
 def test_a_join_changes_the_result_fingerprint() -> None:
     plain = Pipeline(
         name="p", source=Topic(name="t", schema="at timestamp, k string", event_time="at"), key=("k",),
         window=Fixed(hours=1), measures={"n": Sum("1")},
     )  # fmt: skip
     variants = [TWO, replace(TWO, join=replace(JOIN, how="full")), replace(TWO, join=replace(JOIN, where="n > 0")), ONE]
+    variants += [replace(TWO, **joined(between=between)) for between in (RANGE, ("-30 minutes", "0 seconds"))]
 
     assert len({result_fingerprint(p) for p in variants}) == len(variants)
     assert result_fingerprint(plain) == "0c7b04284383"

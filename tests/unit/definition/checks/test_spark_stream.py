@@ -14,6 +14,7 @@ from cutover.definition import (
     First,
     Fixed,
     Global,
+    Join,
     Lateness,
     Lookup,
     Pipeline,
@@ -40,6 +41,7 @@ STREAM_FIELDS: dict[str, Any] = {
 STREAM = SparkStream(**STREAM_FIELDS)
 OF_RECORDS = SparkStream(**STREAM_FIELDS, row_per_record=True)
 APPENDED = SparkStream(**{**STREAM_FIELDS, "output_mode": "append"})
+PAIRS = replace(APPENDED, row_per_record=True)
 SESSIONS = Sessions(gap="1 hour")
 FOLLOWED = Pipeline(
     name="payments",
@@ -49,6 +51,29 @@ FOLLOWED = Pipeline(
     measures={"n": Count(), "ids": Sum("id")},
     stream=STREAM,
 )
+
+JOIN = Join(
+    right=replace(FOLLOWED.source, name="clicks"), on={"shop": "shop"}, between=("0 s", "10 minutes"), ids=("id", "id")
+)
+
+
+def test_a_job_that_joins_two_topics_is_accepted_and_recorded() -> None:
+    for between, times in {
+        ("0 s", "10 minutes"): ["at"],
+        ("-1 hour", "-1 minute"): ["right_at"],
+        ("-1 hour", "1 ms"): ["at", "right_at"],
+    }.items():
+        columns = {name: f"{name}_column" for name in [*times, "right_id", "ids"]}
+        joined = replace(FOLLOWED, join=replace(JOIN, between=between), stream=replace(PAIRS, columns=columns))
+        check_definition(joined)
+        assert decode_definition(encode_definition(joined)) == joined
+
+
+def test_a_record_of_a_followed_join_is_late_by_its_own_time() -> None:
+    joined = replace(FOLLOWED, join=JOIN, stream=PAIRS)
+
+    assert compute_oldest_remembered(joined, 90_000_000) == 90_000_001
+    assert compute_oldest_remembered(replace(joined, stream=None), 90_000_000) is None
 
 
 def test_a_job_with_fixed_or_sliding_windows_is_accepted_and_recorded() -> None:
@@ -119,7 +144,16 @@ def test_a_version_of_the_stream_never_mixes_two_ways_to_judge() -> None:
         ({"window": Global()}, "window: expected Fixed"),
         ({"measures": {"ids": ApproxDistinct("id")}}, "measures.ids: expected one of"),
         ({"measures": {"ids": First("id")}}, "measures.ids: expected one of"),
-        ({"join": SelfJoin(on=("id",), left="id > 0", right="id > 1")}, "join"),
+        ({"join": SelfJoin(on=("shop",), left="id > 0", right="id > 1")}, "join: expected Join(...) with stream"),
+        ({"join": replace(JOIN, between=None, ids=None), "stream": PAIRS}, "join.between: expected the range"),
+        ({"join": JOIN, "stream": APPENDED}, "stream.row_per_record: expected True with join"),
+        ({"join": replace(JOIN, ids=None), "stream": PAIRS}, "join.ids: expected a column of each side"),
+        ({"join": JOIN, "stream": OF_RECORDS}, "stream.output_mode: expected append with join"),
+        ({"join": JOIN, "stream": PAIRS, "measures": {"m": Avg("id")}}, "measures.m: expected one of Count, First"),
+        (
+            {"join": JOIN, "stream": replace(PAIRS, columns={"right_at": "clicked_at"})},
+            "stream.columns: expected names of at, shop, id, right_id, ids",
+        ),
         ({"lookups": {"shops": Lookup(table="shops", on={"shop": "shop"}, columns={"city": "string"})}}, "lookups"),
         ({"source": replace(FOLLOWED.source, record_id="id", id_horizon="1 day")}, "source.id_horizon: expected none"),
         ({"delivery": "at_least_once"}, "delivery: expected exactly_once"),
