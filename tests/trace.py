@@ -3,7 +3,7 @@
 A small log, a real broker and Spark. Of each product function the first call is noted, in the order of the calls; a
 reader who follows the work from call to call opens the files in this order. A return is a step to a file that was
 open before. Those of the path's own room are the main line; the core below is counted separately. A comparison
-has three parts: comparing, describing and writing.
+has two parts: comparing, and recording with the report.
 """
 
 import argparse
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1].resolve()
 ROOMS = ("cutover", "streaming", "batch", "reconcile")
 Process = Callable[[DataFrame, int], None]
 HALF = 60  # records of one epoch
-PARTS = {("reconcile/describe.py", "describe"): "told", ("reconcile/run.py", "_record_result"): "written"}
+PARTS = {("reconcile/run.py", "record"): "recorded"}
 """Where a further part of the work begins: file and function."""
 
 
@@ -44,7 +44,7 @@ class Visits:
     def __init__(self) -> None:
         self._seen: set[CodeType] = set()
         self._files: list[tuple[str, str]] = []
-        self._part = "judged"
+        self._part = "compared"
 
     def in_room(self, room: str, part: str = "") -> list[str]:
         """Return the files in the order in which they are opened, those of one room and part; all for `""`."""
