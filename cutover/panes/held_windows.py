@@ -64,10 +64,6 @@ class Held:
         """Return the processing time at which the clock alone can make the window fire."""
         return None if isinstance(self.machine, Ended) else self.machine.due
 
-    def is_due(self, now: int) -> bool:
-        """Return whether a timer is set and has expired."""
-        return self.due is not None and self.due <= now
-
 
 @dataclass(slots=True)
 class Agenda:

@@ -7,7 +7,7 @@ inferred from the first records: records that are appended do not change it.
 import csv
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -360,8 +360,3 @@ def reject_ambiguous(path: Path, name: str, line: int, cell: str) -> None:
     expected = f"numbers with one decimal mark in column `{name}`, got `{cell}`, which is {rewrite_number(cell, ',')}"
     hint = "no other cell shows which; write numbers without grouped digits, or declare the column as string."
     reject_line(path, line, f"{expected} or {rewrite_number(cell, '.')}", hint=hint)
-
-
-def list_renamed(header: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Map the text of each renamed column's header to its name."""
-    return {text: name for text, name in zip(header, names, strict=True) if text != name}

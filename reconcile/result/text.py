@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from cutover.counts import count_noun as count_noun  # noqa: PLC0414 -- one of the formats of reports
 from cutover.durations import describe_length
 from cutover.output.cells import visible
-from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import EqualWithin, Origin, TableReading
 from cutover.reconcile.result.parts import DifferenceLife
@@ -73,11 +72,6 @@ def cut_text(text: str, limit: int) -> str:
 def message(text: str) -> str:
     """Format a message on one line, with control characters from data escaped."""
     return visible(text.replace("\nHint: ", " Hint: "))
-
-
-def message_text(text: str) -> str:
-    """Format a message so that rich prints it literally."""
-    return literal_text(message(text))
 
 
 def counts(counts_by_name: Mapping[str, int]) -> str:
