@@ -22,6 +22,8 @@ _OPTIONAL_FIELDS = (
     "unread_since",
     "silent_since",
     "quiet_since",
+    "job_unread_since",
+    "job_silence",
 )
 
 
@@ -38,9 +40,11 @@ class DriverState:
     losses_seen: int | None = None  # sequence of the first recorded loss that was not known when it started
     at: str | None = None  # time of the heartbeat by the driver's clock, ISO 8601, UTC; None: no driver ever ran here
     ahead: float = 0.0  # seconds by which the driver's clock is ahead of the clock of the file system
-    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, like the next three
+    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, like the next four
     silent_since: str | None = None
     quiet_since: str | None = None  # last growth of any partition
+    job_unread_since: str | None = None  # a followed job has made no batch since, although it has unread records
+    job_silence: float | None = None  # seconds for which a followed job may make no batch, by its earlier ones
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> start of an open transaction at its end
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - latest log time, seconds
 

@@ -113,6 +113,9 @@ class AlertSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stalled_seconds: NotNegative = Field(default=120.0, description="Unread records and no commit for this long.")
+    job_silent_seconds: NotNegative = Field(
+        default=900.0, description="Unread records and no batch of a followed job for at least this long."
+    )
     silent_seconds: NotNegative = Field(default=60.0, description="No answer from the broker for this long.")
     open_seconds: NotNegative = Field(default=120.0, description="An open transaction at the log's end for this long.")
     held_seconds: NotNegative = Field(

@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +31,7 @@ from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process import driver_metrics
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.health import one_line
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, only_driver, run_folder
+from cutover.streaming.process.heartbeat import HeartbeatWriter, find_heartbeat, first_beat, only_driver, run_folder
 from cutover.streaming.recovery import fork
 from cutover.streaming.sink.committer import Committer, new_run_id, open_checked
 from cutover.streaming.source import start_offsets
@@ -131,7 +131,7 @@ def run_driver(
     clock, place = clock or SystemClock(), run_folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
-        beat, lineage = _start_heartbeat(settings, place, clock), DriverLineage(settings, pipeline.name)
+        beat, lineage = _start_heartbeat(lake, place, clock), DriverLineage(settings, pipeline.name)
         try:
             context = DriverContext(
                 lake=lake,
@@ -153,9 +153,11 @@ def run_driver(
     return code
 
 
-def _start_heartbeat(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
-    """Say who drives, and begin to beat."""
-    heartbeat = first_beat(new_run_id(), clock)
+def _start_heartbeat(lake: PipelineLake, place: Path, clock: Clock) -> HeartbeatWriter:
+    """Say who drives, and begin to beat; since when a followed job is silent, the driver before has seen."""
+    settings, previous = lake.settings, find_heartbeat(lake.settings, lake.name)
+    unread_since = None if previous is None else previous.job_unread_since
+    heartbeat = replace(first_beat(new_run_id(), clock), job_unread_since=unread_since)
     beat = HeartbeatWriter(place / "heartbeat.json", heartbeat, seconds=settings.stream.heartbeat_seconds, clock=clock)
     try:
         files.write_json(place / "driver.json", {**asdict(heartbeat.identity), "run_id": heartbeat.run_id})

@@ -30,8 +30,8 @@ from cutover.sources.binding import SourceBinder
 from cutover.sources.iceberg import open_iceberg_address
 from cutover.sources.postgres import open_postgres_snapshot
 
-IS_LATER = "_written_after_position"
-"""Column that a view of a table in PostgreSQL has in addition."""
+IS_LATER, IS_EARLIER = "_written_after_position", "_of_earlier_transaction"
+"""Columns that a view of a table in PostgreSQL has in addition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class BoundJobTable:
     version: int | None = None  # None: a table without versions
     recorded_at: int | None = None  # when the position was recorded, microseconds; None: the table does not tell
     is_later: str | None = None  # column of the view: the row was written after the position; None: none can be
+    is_earlier: str | None = None  # likewise: its transaction had begun before; it may have ended after the position
 
 
 def find_job_position(job: BatchJob) -> PositionReport:
@@ -76,13 +77,15 @@ def bind_job_table(binder: SourceBinder, view: str, job: BatchJob) -> Iterator[B
             if isinstance(row.report.position, UnknownPosition):
                 yield row.report.position
                 return
-            conditions = {} if row.is_later is None else {IS_LATER: row.is_later}
+            marks = {IS_LATER: row.is_later, IS_EARLIER: row.is_earlier}
+            conditions = {name: condition for name, condition in marks.items() if condition is not None}
             bound = binder.bind_postgres(view, snapshot, address, conditions)
         yield BoundJobTable(
             position=row.report.position,
             untyped=bound.untyped,
             recorded_at=row.report.recorded_at,
-            is_later=next(iter(conditions), None),
+            is_later=IS_LATER if IS_LATER in conditions else None,
+            is_earlier=IS_EARLIER if IS_EARLIER in conditions else None,
         )
         return
     report = find_job_position(job)

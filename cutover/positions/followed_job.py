@@ -56,6 +56,27 @@ def get_stream(lake: PipelineLake) -> SparkStream:
     return lake.pipeline.stream
 
 
+def read_followed_checkpoint(lake: PipelineLake, previous: SparkCheckpoint | None = None) -> SparkCheckpoint:
+    """Read the checkpoint of the job that a pipeline follows.
+
+    Args:
+        lake: Pipeline.
+        previous: Result of an earlier call, of which the batches are not read again.
+
+    Raises:
+        DefinitionError: Its streaming path is Cutover's own.
+        LakeError: The checkpoint is missing, incomplete, or cannot be read.
+    """
+    try:
+        # A job that runs removes old files while they are listed.
+        checkpoint: SparkCheckpoint = _RETRYING(read_checkpoint, get_stream(lake).checkpoint, previous)
+    except LakeError as error:
+        if not read_archive(lake):  # the job may not have begun
+            raise
+        raise LakeError(error.text, runbook=RUNBOOK) from error
+    return checkpoint
+
+
 def read_archive(lake: PipelineLake) -> list[FollowedBatch]:
     """Read the archived batches of a pipeline's job, ascending.
 
@@ -92,7 +113,7 @@ class JobArchive:
             return archived
         table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
         # After the table, so that it knows every batch that the table contains.
-        checkpoint = _RETRYING(read_checkpoint, stream.checkpoint, self._checkpoint)
+        checkpoint = read_followed_checkpoint(self._lake, self._checkpoint)
         check_rules(self._lake, checkpoint)
         _check_same_query(self._lake, checkpoint, archived)
         self._checkpoint = checkpoint
@@ -110,7 +131,12 @@ class JobArchive:
 
     def _has_new_commits(self, newest: int) -> bool:
         checkpoint = self._checkpoint
-        return checkpoint is None or _RETRYING(has_new_commits, self._stream.checkpoint, checkpoint.query_id, newest)
+        if checkpoint is None:
+            return True
+        try:
+            return bool(_RETRYING(has_new_commits, self._stream.checkpoint, checkpoint.query_id, newest))
+        except LakeError:  # reading it says why it cannot be read
+            return True
 
     def _append(self, rows: Sequence[FollowedBatch]) -> None:
         if not rows:

@@ -55,6 +55,7 @@ class RecordedRow:
     place: sql.Identifier  # of the table
     name: str  # of the table, with its schema
     is_later: str | None = None  # SQL of the server: a row was written after the position; None: that does not show
+    is_earlier: str | None = None  # SQL of the server: a row is of an earlier transaction, which may have ended later
     later_writers: str = ""  # who may have written such rows, in words
 
 
@@ -131,14 +132,24 @@ def read_recorded_row(fetch: FetchRows, table: PostgresTable) -> RecordedRow:
     return row(
         report=PositionReport(position=position, source=source, notes=notes, recorded_at=recorded_at),
         is_later=_make_later_condition(int(transaction), tracks_commits=tracks_commits) if has_rows else None,
+        is_earlier=_make_earlier_condition(int(transaction)) if has_rows and not tracks_commits else None,
         later_writers="in another transaction" if tracks_commits else "in another transaction, or in a savepoint of it",
     )
 
 
+def _make_earlier_condition(transaction: int) -> str:
+    """Return SQL that is true for a row of a transaction that had begun to write before another one."""
+    return f"(xmin::text <> '{transaction}' AND NOT {_has_higher_number(transaction)})"
+
+
+def _has_higher_number(transaction: int) -> str:
+    # The age of a row that was written more than 2 billion transactions ago is negative.
+    return f"(age(xmin) >= 0 AND age(xmin) < age('{transaction}'::xid))"
+
+
 def _make_later_condition(transaction: int, *, tracks_commits: bool) -> str:
     """Return SQL that is true for a row that was written after a transaction; rows of it have its `xmin`."""
-    # The age of a row that was written more than 2 billion transactions ago is negative.
-    has_higher_number = f"(age(xmin) >= 0 AND age(xmin) < age('{transaction}'::xid))"
+    has_higher_number = _has_higher_number(transaction)
     if not tracks_commits:
         return has_higher_number
     # Null, for times before the server kept them.

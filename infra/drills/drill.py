@@ -36,6 +36,7 @@ class Drill:
         case: Case of the runbook (`when=`) that is followed.
         scale: Limits of this drill, in addition to `SCALE`.
         definition: Arguments of the definition that differ, see `Stack.define`.
+        prepare: Action before the driver starts with the definition of the drill.
         needs_driver: Run a driver when the fault is injected; otherwise the driver is stopped first.
         is_isolated: Start on a new log and lake, and leave them in a state that other drills cannot use.
         quick: Run with the tests.
@@ -51,6 +52,7 @@ class Drill:
     case: str | None = None
     scale: Mapping[str, object] = field(default_factory=dict)
     definition: Mapping[str, str] = field(default_factory=dict)
+    prepare: Action = no_action
     needs_driver: bool = True
     is_isolated: bool = False
     quick: bool = False

@@ -217,6 +217,7 @@ def _prepare(drill: Drill, stack: Stack) -> None:
         stack.stop_driver()
     if drill.definition:
         stack.define(**drill.definition)
+    drill.prepare(stack)
     if drill.needs_driver:
         stack.start_driver()
         stack.await_read()

@@ -32,7 +32,9 @@ COLUMNS = "500"  # lines of output are never wrapped
 
 _DEFINITION = '''"""The pipeline of the drills."""
 
-from cutover.definition import Audit, Count, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, Sql, Sum, Topic
+from cutover.definition import (
+    Audit, BatchJob, Count, Delta, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, SparkStream, Sql, Sum, Topic
+)
 
 flights = Pipeline(
     name="flights",
@@ -41,25 +43,37 @@ flights = Pipeline(
         schema="id bigint NOT NULL, carrier string, at timestamp NOT NULL",
         event_time="at",
         time_format="millis",
-        record_id="id",
+        record_id="id",{parse}
     ),
     key=("carrier",),
     where="carrier IS NULL OR carrier <> 'TEST'",
     window=Fixed(seconds=10),
     measures={{"flights": Count(), "ids": Sum("id"), "newest": Max("id")}},
-    lateness=Lateness(
-        out_of_orderness="2 seconds", allowed="0 seconds", idle_after="{idle_after}", max_ahead="{max_ahead}"
-    ),
+    {time},
     batch={batch},
     policy=Policy(
         max_late_share=0.1, max_malformed_share=0.1, max_future_share=0.1, max_duplicate_share=0.1,
         max_filtered_share=0.1,
         audit=Audit(share=0.05, within_days=1, power=0.99),
+        job_reads_within="{job_reads_within}",
     ),
     max_rows_per_epoch={cap},
 )
 '''
-_DEFAULTS = {"idle_after": "20 seconds", "max_ahead": "1 hour", "batch": "SameDefinition()", "cap": "60"}
+_OWN_TIME = """lateness=Lateness(
+        out_of_orderness="2 seconds", allowed="0 seconds", idle_after="{idle_after}", max_ahead="{max_ahead}"
+    )"""
+_FOLLOWED_TIME = (
+    """stream=SparkStream(table=Delta("{job}/table"), checkpoint="{job}/checkpoint", output_mode="append")"""
+)
+_DEFAULTS = {
+    "idle_after": "20 seconds",
+    "max_ahead": "1 hour",
+    "batch": "SameDefinition()",
+    "cap": "60",
+    "follows_job": "",
+    "job_reads_within": "1 hour",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +227,45 @@ class Stack:
         """Write the definition.
 
         Args:
-            parameters: `idle_after`, `max_ahead`, `batch`, `cap`; the others remain unchanged.
+            parameters: `idle_after`, `max_ahead`, `batch`, `cap`, `job_reads_within`, and `follows_job`, which is not
+                empty if the stream is a Spark job; `{home}` in them is the home of the stack. The others remain
+                unchanged.
         """
-        self._parameters |= parameters
+        self._parameters |= {name: value.replace("{home}", str(self.home)) for name, value in parameters.items()}
         folder = self.root / "pipelines"
         folder.mkdir(exist_ok=True)
-        text = _DEFINITION.format(topic=self.topic, **self._parameters)
+        is_followed = bool(self._parameters["follows_job"])
+        time_text = _FOLLOWED_TIME.format(job=self.job_folder) if is_followed else _OWN_TIME.format(**self._parameters)
+        parse = ' parse="from_json",' if is_followed else ""
+        text = _DEFINITION.format(topic=self.topic, time=time_text, parse=parse, **self._parameters)
         (folder / f"{PIPELINE}.py").write_text(text, encoding="utf-8")
+
+    @property
+    def job_folder(self) -> Path:
+        """Folder of the tables and the checkpoint of jobs that Cutover did not write, of the current topic."""
+        return self.home / f"job-{self._topics}"
+
+    def run_job(self) -> None:
+        """Run the streaming job over all records that the topic has, and wait for its end.
+
+        Raises:
+            CutoverError: It failed; the message has the end of its output.
+        """
+        arguments = ("-m", "cutover.infra.drills.job", self.client.bootstrap, self.topic, str(self.job_folder))
+        completed = subprocess.run(
+            (sys.executable, *arguments),
+            cwd=self.root,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        if completed.returncode:
+            output_end = "\n".join(completed.stderr.splitlines()[-6:])
+            msg = f"Drill: expected the streaming job to end, got exit code {completed.returncode}:\n{output_end}"
+            raise CutoverError(msg)
 
     @property
     def topic(self) -> str:

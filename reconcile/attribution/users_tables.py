@@ -17,7 +17,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import NAMES, UNEXPLAINED, cause_sql
 from cutover.reconcile.comparison.batch_job import RULES_PREFIX, is_judged_sql, select_whole_windows
-from cutover.reconcile.comparison.job_table import JobLink, compare_link
+from cutover.reconcile.comparison.job_table import JobLink, compare_link, is_among_sql
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError
@@ -47,7 +47,7 @@ def compare_users_tables(lake: PipelineLake, sides: Sides, jobs: tuple[JobTable,
     )
     job = JobLink(side="batch", place="", columns={}, expected="")
     streaming_rows = "streaming_job_rows" if "streaming" in sides_of_jobs else stage(0)
-    streaming = f"SELECT * FROM {streaming_rows} s WHERE NOT {_is_among(lake, job.later, 's')}"
+    streaming = f"SELECT * FROM {streaming_rows} s WHERE NOT {is_among_sql(lake, job.later, 's')}"
     sides.connection.execute(f"CREATE TEMP VIEW {link.expected} AS {streaming}")
     sides.connection.execute(f"CREATE TEMP VIEW {link.raw} AS SELECT * FROM {job.rows}")
     try:
@@ -78,14 +78,14 @@ def _list_conditions(lake: PipelineLake, sides: Sides, jobs: Mapping[str, JobTab
     """Return by cause the SQL that is true where it contributes to a row `a`, in the order of the chain."""
     conditions = {}
     if "streaming" in jobs:
-        conditions[_OTHERWISE.format("streaming")] = _is_among(lake, "streaming_job_apart", "a")
+        conditions[_OTHERWISE.format("streaming")] = is_among_sql(lake, "streaming_job_apart", "a")
     for name in map(str, NAMES):
         touched = f"(SELECT * FROM {SharedTable.TOUCHED} t WHERE {cause_sql(sides, name)})"
-        conditions[name] = _is_among(lake, touched, "a")
-    conditions[BEHIND] = _is_among(lake, _BEHIND_ROWS, "a")
+        conditions[name] = is_among_sql(lake, touched, "a")
+    conditions[BEHIND] = is_among_sql(lake, _BEHIND_ROWS, "a")
     if jobs["batch"].rules:
-        conditions["rules"] = _is_among(lake, f"{RULES_PREFIX}_job_apart", "a")
-    conditions[_OTHERWISE.format("batch")] = _is_among(lake, "batch_job_apart", "a")
+        conditions["rules"] = is_among_sql(lake, f"{RULES_PREFIX}_job_apart", "a")
+    conditions[_OTHERWISE.format("batch")] = is_among_sql(lake, "batch_job_apart", "a")
     return conditions
 
 
@@ -102,9 +102,3 @@ def _count_causes(lake: PipelineLake, sides: Sides, link: JobLink, conditions: M
     }
     counts[UNEXPLAINED] = fetch_number(sides.connection, f"SELECT count(*) FROM {_CAUSES} WHERE NOT ({without})")
     return {name: count for name, count in counts.items() if count}
-
-
-def _is_among(lake: PipelineLake, rows: str, row: str) -> str:
-    keys = (WINDOW_START, *lake.pipeline.key)
-    same_key = " AND ".join(f"o.{identifier(k)} IS NOT DISTINCT FROM {row}.{identifier(k)}" for k in keys)
-    return f"EXISTS (SELECT 1 FROM {rows} o WHERE {same_key})"

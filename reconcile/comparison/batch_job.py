@@ -27,7 +27,12 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions.batch_table import BoundJobTable, bind_job_table
 from cutover.positions.position import Position, PositionLevel, UnknownPosition, format_topic_offsets
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison.job_doubts import find_deletion_doubt, find_topic_doubt
+from cutover.reconcile.comparison.job_doubts import (
+    count_earlier_rows,
+    describe_earlier_rows,
+    find_deletion_doubt,
+    find_topic_doubt,
+)
 from cutover.reconcile.comparison.job_table import (
     JobCounts,
     JobLink,
@@ -40,6 +45,7 @@ from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.parts import JobTable
+from cutover.reconcile.result.seal import AHEAD_OF_CUT
 from cutover.sources.binding import open_binder
 
 _SENT, _WINDOWS, _EXPECTED = "batch_job_sent", "batch_job_windows", "batch_job_expected"
@@ -115,7 +121,8 @@ def compare_batch_job(
                 if isinstance(table, UnknownPosition):
                     raise reject_job_table(link, f"expected a position that the job has recorded: {table.reason}")
                 _create_raw(sides, link, table)
-                return _compare(lake, evidence, sides, replace(link, is_later=table.is_later), table)
+                marked = replace(link, is_later=table.is_later, is_earlier=table.is_earlier)
+                return _compare(lake, evidence, sides, marked, table)
         except SealError:
             raise
         except CutoverError as error:
@@ -154,6 +161,8 @@ def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: Job
     not_judged = undecided + counts.later
     topic_doubt = find_topic_doubt(lake, evidence, link, table) if counts.different else None
     deletion_doubt = find_deletion_doubt(sides, link, table, counts) if counts.missing else None
+    earlier = count_earlier_rows(lake, sides, link)
+    doubted = earlier + (0 if deletion_doubt is None else counts.missing)
     return JobTable(
         side="batch",
         level=choose_level(counts, not_judged=not_judged),
@@ -165,8 +174,8 @@ def _compare(lake: PipelineLake, evidence: SealEvidence, sides: Sides, link: Job
         different=counts.different,
         missing=counts.missing,
         written_later=counts.later,
-        is_attributed=topic_doubt is None and (deletion_doubt is None or counts.missing < counts.different),
-        doubts=tuple(doubt for doubt in (topic_doubt, deletion_doubt) if doubt is not None),
+        is_attributed=not counts.different or (topic_doubt is None and doubted < counts.different),
+        doubts=tuple(doubt for doubt in (topic_doubt, deletion_doubt, describe_earlier_rows(earlier)) if doubt),
         values=counts.values,
         different_values=counts.different_values,
         not_judged=not_judged,
@@ -289,5 +298,5 @@ def _list_bounds(
         if end > run.cut.get(partition, 0) and not has_rows_beyond:
             text = f"expected a position up to the cut, at offset {run.cut.get(partition, 0)} of partition {partition},"
             text += f" got {end}: it can be compared once the stream has read these records, too"
-            raise reject_job_table(link, text)
+            raise reject_job_table(link, text, code=AHEAD_OF_CUT)
     return [(p, lower.get(p, 0), upper.get(p, end)) for p, end in sorted(run.cut.items())]

@@ -1,17 +1,19 @@
 """Doubts about rows in which a batch job's table differs: what else than the job may have made them differ.
 
 The offsets of a position without a topic id are those of another log if the topic was deleted and created again. Rows
-that were deleted from a table without versions leave no trace. Where it is proven that neither has happened there is no
-doubt, where it is proven that one has the table is not comparable, and else the verdict names it.
+that were deleted from a table without versions leave no trace. In PostgreSQL, a transaction that had begun before the
+job's may have changed rows and ended after it, and looks like an earlier run of the job. Where it is proven that none
+of them has happened there is no doubt, where it is proven that one has the table is not comparable, and else the
+verdict names it.
 """
 
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.engine.queries import fetch_number
 from cutover.lake import batch_runs
 from cutover.lake.control.losses import list_losses
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions.batch_table import BoundJobTable
-from cutover.reconcile.comparison.job_table import JobCounts, JobLink, reject_job_table
+from cutover.reconcile.comparison.job_table import JobCounts, JobLink, is_among_sql, reject_job_table
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.timestamps import parse_micros
@@ -66,4 +68,23 @@ def find_deletion_doubt(sides: Sides, link: JobLink, table: BoundJobTable, count
     return (
         f"The table lacks {count_noun(counts.missing, 'row')}: the job does not write them, or they were deleted after"
         " it recorded its position."
+    )
+
+
+def count_earlier_rows(lake: PipelineLake, sides: Sides, link: JobLink) -> int:
+    """Count the rows that differ and are of an earlier transaction than that which recorded the position."""
+    if link.is_earlier is None:
+        return 0
+    is_earlier = is_among_sql(lake, link.earlier, "a")
+    return fetch_number(sides.connection, f"SELECT count(*) FROM {link.apart} a WHERE NOT is_missing AND {is_earlier}")  # noqa: S608 -- internal
+
+
+def describe_earlier_rows(count: int) -> str | None:
+    """Describe that rows may have been written after the position by an earlier transaction; None: there are none."""
+    if not count:
+        return None
+    return (
+        f"{count_clause(count, 'row', 'is', 'are')} of an earlier transaction than the position: an earlier run of the"
+        " job wrote them, or a transaction that had begun before the job's and ended after it. A server with"
+        " `track_commit_timestamp = on` tells these apart."
     )

@@ -8,7 +8,7 @@ with a row per record, the rows are grouped by window and key first, with the de
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -77,6 +77,12 @@ class JobLink:
     is_judged: str = "true"  # SQL over `window_start` and `window_end`: the windows that can be judged
     prefix: str | None = None  # of its relations; None: the side
     is_later: str | None = None  # column of `raw`: the row was written after the state that is compared
+    is_earlier: str | None = None  # column of `raw`: its transaction had begun before that of the state
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Columns of `raw` that the table does not have."""
+        return tuple(mark for mark in (self.is_later, self.is_earlier) if mark is not None)
 
     @property
     def raw(self) -> str:
@@ -97,6 +103,11 @@ class JobLink:
     def later(self) -> str:
         """Relation of windows and keys that have a row which was written after the state that is compared."""
         return f"{self.prefix or self.side}_job_later"
+
+    @property
+    def earlier(self) -> str:
+        """Relation of windows and keys that have a row of an earlier transaction than that of the state."""
+        return f"{self.prefix or self.side}_job_earlier"
 
     @property
     def apart(self) -> str:
@@ -230,36 +241,30 @@ def _create_rows(lake: PipelineLake, link: JobLink, sides: Sides) -> None:
         merged = merge_parts_sql(lake.pipeline, rows) if link.has_parts else f"SELECT *, 1 AS {PARTS} FROM ({rows})"
         rows, condition = select_judged_sessions_sql(lake.pipeline, merged, sides.is_compared), "true"
     keys = ", ".join(map(identifier, (WINDOW_START, *lake.pipeline.key)))
-    is_later = "false" if link.is_later is None else identifier(link.is_later)
-    later = f"SELECT DISTINCT {keys} FROM ({rows}) WHERE {condition} AND {is_later}"
-    connection.execute(f"CREATE TEMP TABLE {link.later} AS {later}")
-    columns = "*" if link.is_later is None else f"* EXCLUDE ({is_later})"
-    rows = f"SELECT {columns} FROM ({rows}) job WHERE {condition} AND NOT {_is_among_later(lake, link, 'job')}"
+    for relation, mark in ((link.later, link.is_later), (link.earlier, link.is_earlier)):
+        is_marked = "false" if mark is None else identifier(mark)
+        marked = f"SELECT DISTINCT {keys} FROM ({rows}) WHERE {condition} AND {is_marked}"
+        connection.execute(f"CREATE TEMP TABLE {relation} AS {marked}")
+    columns = f"* EXCLUDE ({', '.join(map(identifier, link.marks))})" if link.marks else "*"
+    rows = f"SELECT {columns} FROM ({rows}) job WHERE {condition} AND NOT {is_among_sql(lake, link.later, 'job')}"
     connection.execute(f"CREATE TEMP TABLE {link.rows} AS {rows}")
-    judged = f"SELECT * FROM {link.expected} e WHERE {link.is_judged} AND NOT {_is_among_later(lake, link, 'e')}"
+    judged = f"SELECT * FROM {link.expected} e WHERE {link.is_judged} AND NOT {is_among_sql(lake, link.later, 'e')}"
     connection.execute(f"CREATE TEMP VIEW {link.judged} AS {judged}")
 
 
-def _is_among_later(lake: PipelineLake, link: JobLink, rows: str) -> str:
-    """Return SQL that is true for a window and key that has a row which was written later."""
+def is_among_sql(lake: PipelineLake, relation: str, rows: str) -> str:
+    """Return SQL that is true for a row whose window and key a relation has."""
     keys = (WINDOW_START, *lake.pipeline.key)
-    same_key = " AND ".join(f"later.{identifier(name)} IS NOT DISTINCT FROM {rows}.{identifier(name)}" for name in keys)
-    return f"EXISTS (SELECT 1 FROM {link.later} later WHERE {same_key})"
+    same_key = " AND ".join(f"other.{identifier(name)} IS NOT DISTINCT FROM {rows}.{identifier(name)}" for name in keys)
+    return f"EXISTS (SELECT 1 FROM {relation} other WHERE {same_key})"
 
 
 def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
     """Return the query of a table with a row per window and key."""
-    names = dict(link.columns)
-    bounds = {WINDOW_START: "start", WINDOW_END: "end"} if lake.pipeline.window.merges else {WINDOW_START: "start"}
-    struct = "session_window" if lake.pipeline.window.merges else "window"
-    for name, field in bounds.items():
-        if name not in names and name not in types and struct in types:
-            names[name] = f"{struct}.{field}"
     keys = (WINDOW_START, *lake.pipeline.key)
-    compared = (*keys, *link.list_values(lake.pipeline))
-    columns = {name: _find_column(link, names.get(name, name), types) for name in compared}
+    columns = {name: _find_column(link, path, types) for name, path in map_columns(lake, link, types).items()}
     selected = [f"{column} AS {identifier(name)}" for name, column in columns.items()]
-    selected += [] if link.is_later is None else [identifier(link.is_later)]
+    selected += map(identifier, link.marks)
     query = f"SELECT {', '.join(selected)} FROM {link.raw}"
     if link.latest_by is None:
         return query
@@ -267,6 +272,17 @@ def _select_windows_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, s
     # Rows that a repeated batch has written twice are one row.
     newest = f"rank() OVER (PARTITION BY {partition} ORDER BY {order} DESC NULLS LAST) = 1"
     return f"SELECT DISTINCT * FROM ({query} QUALIFY {newest})"
+
+
+def map_columns(lake: PipelineLake, link: JobLink, columns: Container[str]) -> dict[str, str]:
+    """Map the names of keys and values to the columns of a table that has some columns; `a.b` is a field of one."""
+    pipeline, names = lake.pipeline, dict(link.columns)
+    bounds = {WINDOW_START: "start", WINDOW_END: "end"} if pipeline.window.merges else {WINDOW_START: "start"}
+    struct = "session_window" if pipeline.window.merges else "window"
+    for name, field in bounds.items():
+        if name not in names and name not in columns and struct in columns:
+            names[name] = f"{struct}.{field}"
+    return {name: names.get(name, name) for name in (WINDOW_START, *pipeline.key, *link.list_values(pipeline))}
 
 
 def _select_records_sql(lake: PipelineLake, link: JobLink, types: Mapping[str, str]) -> str:
@@ -296,8 +312,9 @@ def _find_column(link: JobLink, path: str, types: Mapping[str, str]) -> str:
     head, *fields = path.split(".")
     if head not in types:
         field = "stream.columns" if link.side == "streaming" else "batch.columns"
+        names = [name for name in types if name not in link.marks]
         raise reject_job_table(
-            link, f"expected a column `{path}`, it has {', '.join(types)}. `{field}` names another one"
+            link, f"expected a column `{path}`, it has {', '.join(names)}. `{field}` names another one"
         )
     return "".join([identifier(head), *(f"[{literal(field)}]" for field in fields)])
 
@@ -307,7 +324,7 @@ def _check_types(
 ) -> None:
     """Reject columns whose values could only be compared after a conversion that may lose digits or times."""
     for name, kind in types.items():
-        if name == link.is_later:
+        if name in link.marks:
             continue
         expected = expected_types[name]
         is_float_key = name in lake.pipeline.key and is_float_column(kind)
@@ -416,7 +433,7 @@ def _list_cells(lake: PipelineLake, link: JobLink, sides: Sides) -> Iterator[Job
                 )
 
 
-def reject_job_table(link: JobLink, text: str) -> SealError:
-    """Return the error of a table that cannot be compared."""
+def reject_job_table(link: JobLink, text: str, code: str | None = None) -> SealError:
+    """Return the error of a table that cannot be compared, with the code of its side or another one."""
     message = f"Table of the {link.side} job, `{link.place}`: {text}."
-    return SealError(SealBreach(code=f"{link.side}_job", message=message, runbook="JobTableUnusable"))
+    return SealError(SealBreach(code=code or f"{link.side}_job", message=message, runbook="JobTableUnusable"))

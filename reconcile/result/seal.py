@@ -35,6 +35,10 @@ class DimensionVersions:
     gone: tuple[int, ...] = ()  # the stream's versions that can no longer be read, which batch replaced by another
 
 
+AHEAD_OF_CUT = "batch_job_ahead"
+"""Code of a batch job that has read further than the batch run that it is compared with; the next run reads it, too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealBreach:
     """Reason why the two sides cannot be compared."""

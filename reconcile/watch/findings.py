@@ -32,6 +32,7 @@ from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.seal import AHEAD_OF_CUT
 from cutover.reconcile.result.text import format_number
 from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.audits import audit_record
@@ -83,7 +84,7 @@ def list_comparison_problems(lake: PipelineLake) -> Iterator[Problem]:
     comparisons = records.list_standing(lines, version)
     not_comparable = [comparison for comparison in comparisons if not comparison.is_comparable]
     diverged = [comparison for comparison in comparisons if comparison.verdict is Verdict.DIVERGED]
-    if not_comparable:
+    if not_comparable and not _is_ahead_for_now(not_comparable):
         yield from _list_breaches(not_comparable[-1].result)
     differences = history.read_open_differences(lake)
     counts = Counter(difference.state for difference in differences.values())
@@ -108,6 +109,8 @@ def _describe_different_jobs(latest: RecordedComparison) -> Iterator[str]:
         if job["different"]:
             rows = f"{format_number(job['different'])} of {format_number(job['rows'])} rows"
             text = f"{rows} of the {job['side']} job's table are not what the definition says"
+            others = ", ".join(job.get("foreign_versions", ()))
+            text += f", another writer changed it in version {others}" if others else ""
             yield f"{text}, epoch {latest.epoch}, run {latest.run_id}"
 
 
@@ -115,6 +118,20 @@ def _are_all_pending(latest: RecordedComparison, counts: Counter[DifferenceState
     """Return whether all differences without a cause are too recent to alert anyone."""
     is_complete = sum(counts.values()) >= records.count_unexplained(latest)
     return is_complete and not counts[DifferenceState.OPEN] and counts[DifferenceState.PENDING] > 0
+
+
+def _is_ahead_for_now(not_comparable: Sequence[RecordedComparison]) -> bool:
+    """Return whether a batch job had read beyond the latest cut, and no comparison at the cuts before found that.
+
+    A job may write its table between a batch run and the comparison; the next batch run reads as far as the job has.
+    """
+    latest = not_comparable[-1]
+    ahead = [comparison for comparison in not_comparable if _list_codes(comparison.result) == [AHEAD_OF_CUT]]
+    return latest in ahead and len({comparison.epoch for comparison in ahead}) == 1
+
+
+def _list_codes(result: Mapping[str, Any]) -> list[str]:
+    return [str(breach.get("code")) for breach in result.get("seal", {}).get("breaches", [])]
 
 
 def _list_breaches(result: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """Follower: an engine whose epochs are the micro-batches of a team's own query, and the loop that drives it."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,8 +14,8 @@ from cutover.lake.journal_rows import FollowedBatch
 from cutover.log.cut import Cut
 from cutover.positions import followed_job
 from cutover.positions.followed_job import read_offsets
-from cutover.positions.spark_checkpoint import read_checkpoint
 from cutover.records.reading.scan import read_records
+from cutover.streaming.follow.job_pace import JobPace
 from cutover.streaming.microbatch import spill
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.dedup_state import LookupResult
@@ -39,6 +40,8 @@ class Follower(MicrobatchEngine):
         super().__init__(replace(context, time_policy=time_policy), committer, beginning)
         self._time_policy = time_policy
         self._batch: FollowedBatch | None = None  # the one that is repeated
+        self._pace = JobPace()
+        self._noted_batch = -1  # newest one that the pace knows
 
     @property
     def newest_batch(self) -> int:
@@ -63,12 +66,22 @@ class Follower(MicrobatchEngine):
                 self._process_epoch(read_records(session, self.context.lake, (ranges,)).select(*columns), batch.number)
             else:
                 self.tick(self._advance({}, self.position))
+        self.context.beat.update(job_unread_since=None)
+
+    def note_batches(self, batches: Sequence[FollowedBatch]) -> None:
+        """Note when the job planned the batches that are new among all archived ones, which are ascending."""
+        for batch in batches[bisect_right(batches, self._noted_batch, key=lambda batch: batch.number) :]:
+            self._pace.note(batch.planned_at)
+            self._noted_batch = batch.number
 
     def poll(self) -> None:
-        """Read the log's ends; only the job advances time."""
+        """Read the log's ends, and note since when the job has not read them; only the job advances time."""
         with self.lock:
             self.continuity.note_ends(self.continuity.read_ends(dict(self.position)), prove=True)
-            self.context.beat.update(unread_since=None)  # all batches are repeated; the job reads when it likes
+            beat = self.context.beat
+            # All batches are repeated, so what is unread by us is unread by the job, which reads when it likes.
+            unread_since = None if beat.now.unread_since is None else beat.now.job_unread_since or beat.now.unread_since
+            beat.update(unread_since=None, job_unread_since=unread_since, job_silence=self._pace.estimate_silence())
             self.compactor.step()
 
     def _commit(
@@ -107,7 +120,7 @@ def open_follower(context: DriverContext, committer: Committer, beginning: Start
     Raises:
         CutoverError: The checkpoint cannot be read, or is that of another job.
     """
-    checkpoint = read_checkpoint(followed_job.get_stream(context.lake).checkpoint)
+    checkpoint = followed_job.read_followed_checkpoint(context.lake)
     time_policy = FollowedTimePolicy(closes=followed_job.drops_late_records(context.lake, checkpoint))
     return Follower(context, committer, beginning, time_policy)
 
@@ -132,7 +145,8 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool, aim: 
     context.beat.update(state="RUNNING")
     archive = followed_job.JobArchive(context.lake, context.clock)
     while not context.stopping.is_set():
-        for batch in _list_pending(archive.update(), follower.newest_batch, aim):
+        follower.note_batches(archive.update())
+        for batch in _list_pending(archive.batches, follower.newest_batch, aim):
             if context.stopping.is_set():
                 return False
             _follow_batch(context, follower, session, batch)

@@ -89,6 +89,8 @@ class Heartbeat:
     unread_since: str | None = None  # ISO 8601, UTC: records are unread and nothing was committed since
     silent_since: str | None = None  # no broker answers since
     quiet_since: str | None = None  # no partition has grown since; None: the log was not read yet
+    job_unread_since: str | None = None  # ISO 8601, UTC: a followed job has made no batch since, and has unread records
+    job_silence: float | None = None  # seconds for which a followed job may make no batch, by its earlier ones
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
     losses_seen: int | None = None  # sequence of the first recorded loss that the driver knew nothing of as it started

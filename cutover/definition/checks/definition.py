@@ -423,6 +423,9 @@ def _check_times(policy: Policy) -> None:
                 "a duration longer than zero, since evidence always has an age",
                 repr(getattr(policy, name)),
             )
+    silence = policy.job_reads_within
+    if silence is not None and not parse_duration(silence, of="policy.job_reads_within"):
+        reject_field("policy.job_reads_within", "None or a duration longer than zero", repr(silence))
     if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
         reject_field("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 

@@ -136,5 +136,6 @@ class Policy:
     hazards_within: str = "90 days"  # maximum age of a hazard
     detected_within: str = "1 day"  # from a wrong result to its alert; log retention must cover it
     approved_within: str = "2 days"  # from the alert to a person's decision; log retention must cover it, too
+    job_reads_within: str | None = None  # time in which a followed job reads new records; None: by its earlier batches
     keep_unserved: str = "30 days"  # how long tables are retained that no one is served from and no one writes
     audit: Audit | None = field(default_factory=Audit)  # sample of windows in KAPPA; None: no sample

@@ -5,10 +5,10 @@ A drill shares a pipeline with others unless it is isolated.
 
 from collections.abc import Mapping
 
-from cutover.infra.drills.catalogue import inputs, lake, log, results, retirement
+from cutover.infra.drills.catalogue import inputs, jobs, lake, log, results, retirement
 from cutover.infra.drills.drill import Drill
 
-ALL = (*results.DRILLS, *lake.DRILLS, *inputs.DRILLS, *log.DRILLS, *retirement.DRILLS)
+ALL = (*results.DRILLS, *lake.DRILLS, *inputs.DRILLS, *log.DRILLS, *jobs.DRILLS, *retirement.DRILLS)
 
 DRILLS: Mapping[str, Drill] = {drill.name: drill for drill in ALL}
 """Drills by the name of their alert."""

@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from cutover.counts import count_clause
 from cutover.driver_state import DriverState
+from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
@@ -75,6 +76,27 @@ def _measure_unread_seconds(samples: Sequence[LagSample]) -> float:
     newest = samples[-1]
     stalled = takewhile(lambda s: s.unread > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
     return newest.monotonic - min(sample.monotonic for sample in stalled)
+
+
+def _find_stopped_job(facts: WatchFacts) -> Iterator[str]:
+    """Yield that a followed job makes no batches although it has unread records, for longer than it takes otherwise.
+
+    Its follower reports both; while no follower lives, no one knows what the job does.
+    """
+    driver, stated = require(facts.driver), facts.pipeline.policy.job_reads_within
+    if facts.pipeline.stream is None or not driver.alive or driver.job_unread_since is None:
+        return
+    allowed_seconds = driver.job_silence
+    if stated is not None:
+        allowed_seconds = parse_duration(stated, of="policy.job_reads_within") / 1e6
+    elif allowed_seconds is not None:
+        allowed_seconds = max(allowed_seconds, facts.limits.job_silent_seconds)
+    waited_seconds = compute_reported_seconds(driver, driver.job_unread_since, facts.at)
+    if allowed_seconds is not None and waited_seconds > allowed_seconds:
+        newest = facts.newest_epoch
+        after = "" if newest is None or newest.job_batch is None else f" after batch {newest.job_batch}"
+        limit = f"at most {duration(allowed_seconds)} {'by its earlier batches' if stated is None else 'by the policy'}"
+        yield f"the job has unread records and made no batch{after} for {duration(waited_seconds)}, {limit}"
 
 
 def _find_silent_broker(facts: WatchFacts) -> Iterator[str]:
@@ -188,6 +210,22 @@ DRIVER_ALERTS = (
         rule=_find_stalled_stream,
         limits=("alerts.stalled_seconds",),
         suppresses=("KafkaUnreachable", "NoInput", "WatermarkHeld", "BatchNotFresh", "ReconcilerNotRunning"),
+    ),
+    AlertSpec(
+        name="FollowedJobBroken",
+        severity="page",
+        owner="pipeline",
+        symptom="`Checkpoint ...: expected the query ..., got ...: the checkpoint was replaced`",
+        rule=reported_by(lambda facts: facts.driver),
+        suppresses=("StreamNotRunning", "BatchNotFresh", "ReconcilerNotRunning"),
+    ),
+    AlertSpec(
+        name="FollowedJobStopped",
+        severity="page",
+        owner="pipeline",
+        symptom="a followed job makes no batches and has unread records",
+        rule=_find_stopped_job,
+        limits=("policy.job_reads_within", "alerts.job_silent_seconds"),
     ),
     # It does not suppress StreamNotRunning, the page that it leads to: no alert suppresses a more urgent one.
     AlertSpec(

@@ -125,7 +125,6 @@ RESULT_ALERTS = (
         symptom="`Table of the batch job, ...: expected a position`",
         rule=reported_by(lambda facts: facts.comparison_problems),
         suppresses=("NotComparable", "ReconcilerNotRunning"),
-        no_drill="`tests/integration/follow` and `tests/integration/reconcile` change and vacuum tables of jobs",
     ),
     AlertSpec(
         name="ReconcilerNotRunning",

@@ -376,3 +376,28 @@ def test_rows_that_somebody_wrote_or_deleted_later_are_not_held_against_the_job(
         assert "expected the 3 rows that the job has recorded with its position, got 1 fewer" in finding.sentence
         finding = compare(2, all_rows[:2])
         assert (finding.verdict, find_job(finding).is_attributed) == (Verdict.DIVERGED, True)
+
+
+def test_rows_of_a_transaction_that_began_before_the_jobs_are_a_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = BatchJob(table=Postgres(table="analytics.sales", server="SALES_DB"), columns={"window_start": "hour"})
+    lake = open_lake(tmp_path, job)
+    with running_server() as address:
+        monkeypatch.setenv("SALES_DB", address)
+        execute_statements(address, SERVER_TABLE)
+        with psycopg.connect(address) as other:
+            other.execute(b"SELECT pg_current_xact_id()")
+            write_server(address, compute(READ), make_position(3))
+            other.execute(b"UPDATE analytics.sales SET most = most + 1 WHERE shop = 'b'")
+        finding = reconcile(lake).finding
+        found = find_job(finding)
+        assert (finding.verdict, found.different, found.is_attributed) == (Verdict.DIVERGED, 1, False)
+        assert "The table of the batch job is not what the definition says" in finding.sentence
+        assert "1 row is of an earlier transaction than the position" in finding.sentence
+
+        execute_statements(address, "UPDATE analytics.cutover_position SET position = position")
+        correct = "UPDATE analytics.sales SET most = most - 1 WHERE shop = 'b'"
+        execute_statements(address, correct, "UPDATE analytics.cutover_position SET position = position")
+        found = find_job(reconcile(lake).finding)
+        assert (found.level, found.doubts, found.is_attributed) == ("reproduced", (), True)

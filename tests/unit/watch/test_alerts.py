@@ -20,6 +20,7 @@ HELD = tuple(make_epoch(i, age=401 - 100 * i, max_event={0: MICROS, 1: MICROS - 
 REPLAY = replace(PIPELINE, source=Topic(name="c", schema="at timestamp", event_time="at", log_time="at"))
 UNGUARDED = replace(PIPELINE, lateness=replace(PIPELINE.lateness, max_ahead="5000 days"))
 FOLLOWED = replace(PIPELINE, stream=SparkStream(table=Delta("/table"), checkpoint="/checkpoint", output_mode="append"))
+PROMPT = replace(FOLLOWED, policy=replace(FOLLOWED.policy, job_reads_within="10 minutes"))
 UNREAD: dict[str, Any] = {"end_offsets": {0: 60, 1: 50}, "high_watermarks": {0: 60, 1: 50}}
 OPEN: dict[str, Any] = {"high_watermarks": {0: 55, 1: 50}}
 
@@ -76,6 +77,28 @@ FIRING = [
         make_facts(epochs=(), unread_before_first_epoch=5, driver=driver(unread_since=ago(121))),
         "StreamNotRunning",
         id="no first epoch",
+    ),
+    pytest.param(
+        make_facts(driver=DriverState(state="FAILED", error="x", runbook="FollowedJobBroken")),
+        "FollowedJobBroken",
+        id="checkpoint replaced",
+    ),
+    pytest.param(
+        make_facts(pipeline=FOLLOWED, sampled=UNREAD, driver=driver(job_unread_since=ago(901), job_silence=3.0)),
+        "FollowedJobStopped",
+        id="job that made batches every few seconds",
+    ),
+    pytest.param(
+        make_facts(pipeline=PROMPT, sampled=UNREAD, driver=driver(job_unread_since=ago(601), job_silence=4e5)),
+        "FollowedJobStopped",
+        id="job that has to read within ten minutes",
+    ),
+    pytest.param(
+        make_facts(
+            pipeline=FOLLOWED, sampled=UNREAD, driver=driver(job_unread_since=ago(172_801), job_silence=172_800)
+        ),
+        "FollowedJobStopped",
+        id="nightly job that missed two nights",
     ),
     pytest.param(make_facts(driver=driver(silent_since=ago(61))), "KafkaUnreachable", id="silent to the driver"),
     pytest.param(make_facts(silent_seconds=61.0), "KafkaUnreachable", id="silent to us"),
@@ -243,6 +266,22 @@ FIRING = [
 ]
 
 QUIET = [
+    pytest.param(
+        make_facts(pipeline=FOLLOWED, sampled=UNREAD, driver=driver(job_unread_since=ago(90_000), job_silence=172_800)),
+        id="nightly job, a day after its batch",
+    ),
+    pytest.param(
+        make_facts(pipeline=FOLLOWED, sampled=UNREAD, driver=driver(job_unread_since=ago(899), job_silence=3.0)),
+        id="job that is restarted",
+    ),
+    pytest.param(
+        make_facts(pipeline=PROMPT, sampled=UNREAD, driver=driver(job_unread_since=ago(599))), id="job within its time"
+    ),
+    pytest.param(make_facts(pipeline=PROMPT, driver=driver(job_silence=3.0)), id="job without new records"),
+    pytest.param(
+        make_facts(pipeline=FOLLOWED, sampled=UNREAD, driver=driver(job_unread_since=ago(9e9))),
+        id="job that has made no batch yet",
+    ),
     pytest.param(make_facts(), id="healthy"),
     pytest.param(make_facts(epochs=()), id="before the first run"),
     pytest.param(
