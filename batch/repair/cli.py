@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,8 @@ from cutover.definition.model.batch_job import describe_job_table, find_batch_jo
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
+from cutover.lake.job_repairs import find_job_repair
+from cutover.output.cells import visible
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
@@ -42,22 +45,32 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Undo a published repair, or discard a draft.")] = False,
     repair_id: Annotated[str | None, typer.Option("--id", help="Of a draft or a repair, or how it begins.")] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Draft SQL for the table of your own `streaming` or `batch` job.")
+    ] = None,
     reason: Annotated[str, typer.Option("--why", help="Kept with the repair.")] = "",
 ) -> Iterator[Output]:
     """Recompute some windows, show what would change (a dry run), `--publish` it, `--undo` it.
 
+    With `--job`, print SQL that would correct the table of a job of your own; it is never run.
+
     0: nothing would change, or it is done; 1: rows would change; 2: rejected, nothing was changed.
     """
     settings = load_settings()
-    computes = bool(window) or dirty or publish
+    computes = bool(window) or dirty or publish or job is not None
     definition = catalogue.get(settings, pipeline) if computes else load_command_definition(settings, pipeline)
     starts = window or []
     _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id, cut=cut)
+    if job is not None and (starts or dirty or undo or publish or repair_id is not None):
+        msg = "Repair: expected `--job` alone, got it with options for Cutover's own tables."
+        raise DefinitionError(msg + f"\nHint: `cutover repair {pipeline} --job batch` only prints SQL.")
     if len(reason) > 500:  # noqa: PLR2004 -- as elsewhere
         msg = f"`--why`: expected at most 500 characters, got {len(reason)}."
         raise DefinitionError(msg)
     lake = PipelineLake(settings, definition)
-    if undo:
+    if job is not None:
+        yield _draft_job_repair(lake, job)
+    elif undo:
         yield _undo(lake, repair_id, reason)
     elif starts or dirty:
         drafted = _make_draft(lake, starts, cut)
@@ -203,14 +216,29 @@ def _publish(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
     return Output(document=document, lines=[message, *list_unwritten_tables(lake.pipeline)])
 
 
+def _draft_job_repair(lake: PipelineLake, job: str) -> Output:
+    """Show the SQL that would correct the table of a job; all other lines are comments, so that a file can hold it."""
+    with show_spinner(f"{lake.name}: comparing the table of the {job} job"):
+        drafted = find_job_repair()(lake, job)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(drafted.rows.items()))
+    heading = f"{lake.name}: table of the {drafted.job} job, {drafted.table}, at {drafted.state}"
+    comments = [f"{heading}: {counts or 'no row differs'}.", *drafted.doubts]
+    if drafted.statements:
+        comments += [f"Cutover has written nothing. {drafted.next_step.replace(' P`', f' {lake.name}`')}"]
+    lines = [*(f"-- {visible(comment)}" for comment in comments), *(f"{text};" for text in drafted.statements)]
+    return Output(document=asdict(drafted), lines=lines, exit_code=1 if drafted.rows else 0)
+
+
 def list_unwritten_tables(pipeline: Pipeline) -> list[str]:
     """List in one sentence the tables of the team's own jobs, which no repair writes; none without such jobs."""
-    places = [] if pipeline.stream is None else [pipeline.stream.table.path]
+    places = {} if pipeline.stream is None else {"streaming": pipeline.stream.table.path}
     job = find_batch_job(pipeline.batch)
-    places += [] if job is None else [describe_job_table(job.table)]
+    places |= {} if job is None else {"batch": describe_job_table(job.table)}
     if not places:
         return []
-    return [f"Not written: {' and '.join(places)}, of your own jobs. Run the job again for these windows."]
+    commands = " and ".join(f"`cutover repair {pipeline.name} --job {side}`" for side in places)
+    unwritten = f"Not written: {' and '.join(places.values())}, of your own jobs."
+    return [f"{unwritten} Run the job again for these windows, or let {commands} draft SQL."]
 
 
 def _effect(run: "BatchRun") -> str:
@@ -298,7 +326,7 @@ def _describe_served(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_json(row: dict[str, object]) -> dict[str, object]:
-    from dataclasses import asdict, is_dataclass
+    from dataclasses import is_dataclass
 
     return {k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v for k, v in row.items()}
 

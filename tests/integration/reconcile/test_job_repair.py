@@ -1,0 +1,79 @@
+"""SQL that corrects the table of a batch job on a real server: applied, the table is what the definition says."""
+
+from pathlib import Path
+
+import pytest
+
+from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Postgres
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.job_repairs import JobRepair, find_job_repair
+from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile import job_repair
+from tests.integration.reconcile.lake_of import reconcile
+from tests.integration.reconcile.test_batch_job import (
+    POSITION,
+    READ,
+    SERVER_TABLE,
+    compute,
+    execute_statements,
+    find_job,
+    open_lake,
+    write_server,
+)
+from tests.support.servers.postgres import running_server
+
+JOB = BatchJob(table=Postgres(table="analytics.sales", server="SALES_DB"), columns={"window_start": "hour"})
+
+
+def draft(lake: PipelineLake, job: str = "batch") -> JobRepair:
+    """Draft SQL as `cutover repair --job` does."""
+    return find_job_repair()(lake, job)
+
+
+def test_the_statements_make_a_table_in_postgres_what_the_definition_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = open_lake(tmp_path, JOB)
+    rows = compute(READ)
+    foreign = {**rows[0], "shop": "it's \\ x", "desk": None}
+    wrong = {**rows[0], "revenue": rows[0]["revenue"] + 1, "mean": None}
+    with running_server() as address:
+        monkeypatch.setenv("SALES_DB", address)
+        execute_statements(address, SERVER_TABLE)
+        write_server(address, [wrong, rows[1], rows[1], foreign], POSITION)
+        assert find_job(reconcile(lake).finding).different == 4
+
+        drafted = draft(lake)
+
+        assert dict(drafted.rows) == {"changed": 1, "missing": 1, "extra": 1, "repeated": 1}
+        assert (drafted.dialect, drafted.table) == ("postgres", "env:SALES_DB#analytics.sales")
+        assert find_job(reconcile(lake).finding).different == 4  # nothing was written
+        execute_statements(address, *drafted.statements[1:-1])  # in one transaction, as BEGIN and COMMIT say
+        found = find_job(reconcile(lake).finding)
+        assert (found.level, found.different, found.written_later) == ("reproduced", 0, 0)
+        again = draft(lake)
+        assert (dict(again.rows), again.statements) == ({}, ())
+
+        monkeypatch.setattr(job_repair, "MAX_ROWS", 0)
+        write_server(address, [], POSITION)
+        with pytest.raises(LakeError, match="at most 0 rows to correct, got 3"):
+            draft(lake)
+        execute_statements(address, "DELETE FROM analytics.cutover_position")
+        with pytest.raises(LakeError, match="expected a position that the job has recorded"):
+            draft(lake)
+
+
+@pytest.mark.parametrize(
+    ("job", "side", "reason"),
+    [
+        (BatchJob(table=Parquet("/nightly")), "batch", "a folder of Parquet files"),
+        (BatchJob(table=Iceberg("/nightly")), "batch", "no name in a catalog"),
+        (BatchJob(table=Delta("/nightly")), "streaming", "expected `--job` batch, got `streaming`"),
+        (BatchJob(table=Delta("/nightly")), "x" * 99, "got `" + 40 * "x" + "`"),
+    ],
+)
+def test_rows_that_cannot_be_addressed_are_rejected_with_the_reason(
+    tmp_path: Path, job: BatchJob, side: str, reason: str
+) -> None:
+    with pytest.raises(DefinitionError, match=reason):
+        draft(open_lake(tmp_path, job), side)
