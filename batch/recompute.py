@@ -21,7 +21,7 @@ from cutover.batch.read.scan import BatchEnrichment
 from cutover.batch.read.settings_in_force import OtherSettings, are_apart
 from cutover.batch.staging import staging
 from cutover.batch.windows import plan_windows
-from cutover.batch.write import contract, publish
+from cutover.batch.write import publish
 from cutover.batch.write.replace import roll_back_unfinished_run
 from cutover.batch.write.result import STAGED, read_uncomputed_rows, stage_result, stage_rows
 from cutover.clock import Clock, SystemClock
@@ -232,7 +232,7 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
         open_from, kept_rows = None, read_uncomputed_rows(work, plan.computed) if work.anew else None
     work.check_reads()
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
-    results = contract.run_expectations(work.pipeline, work.connection, STAGED) if checks else ()
+    results = publish.run_expectations(work.pipeline, work.connection, STAGED) if checks else ()
     return StagedRun(
         scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, retained=kept_rows
     )

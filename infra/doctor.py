@@ -25,9 +25,8 @@ from pydantic.fields import FieldInfo
 from cutover.definition.loading import catalogue
 from cutover.engine import spark
 from cutover.errors import CutoverError, DefinitionError, LogError
-from cutover.infra import status
 from cutover.infra.install import jars
-from cutover.infra.installation import ports_path
+from cutover.infra.installation import InstallationStatus, ports_path, read_status
 from cutover.infra.processes import ports as ports_module
 from cutover.log import options
 from cutover.log.reachability import find_obstacle
@@ -322,7 +321,7 @@ def _ports(settings: Settings) -> Diagnosis:
     if ports is None:
         return Diagnosis(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
     port_names = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
-    if any(program.pid for program in status.read_status(settings).programs):
+    if any(program.pid for program in read_status(settings).programs):
         return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, in use by this installation")
     taken_ports = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
     if taken_ports:
@@ -333,11 +332,11 @@ def _ports(settings: Settings) -> Diagnosis:
 
 
 def _services(settings: Settings) -> list[Diagnosis]:
-    installation = status.read_status(settings)
+    installation = read_status(settings)
     return [_broker(settings, installation), *_timestamps(settings, installation), _airflow(installation)]
 
 
-def _broker(settings: Settings, installation: status.InstallationStatus) -> Diagnosis:
+def _broker(settings: Settings, installation: InstallationStatus) -> Diagnosis:
     if installation.kafka_answers:
         return Diagnosis(thing="kafka", grade="ok", found=f"{installation.kafka} answers")
     if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in installation.programs):
@@ -349,7 +348,7 @@ def _broker(settings: Settings, installation: status.InstallationStatus) -> Diag
     return Diagnosis(thing="kafka", grade="note", found="not started", hint="cutover up")
 
 
-def _timestamps(settings: Settings, installation: status.InstallationStatus) -> list[Diagnosis]:
+def _timestamps(settings: Settings, installation: InstallationStatus) -> list[Diagnosis]:
     if not installation.kafka_answers or installation.kafka is None:
         return []
     topics = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in split_topics(name_log(pipeline))}
@@ -364,7 +363,7 @@ def _timestamps(settings: Settings, installation: status.InstallationStatus) -> 
     ]
 
 
-def _airflow(installation: status.InstallationStatus) -> Diagnosis:
+def _airflow(installation: InstallationStatus) -> Diagnosis:
     if not any(p.group == "airflow" and p.pid for p in installation.programs):
         return Diagnosis(thing="airflow", grade="note", found="not started", hint="cutover up")
     address = installation.airflow

@@ -27,7 +27,7 @@ from cutover.reconcile.attribution.attribution import Attribution, attribute_cau
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
 from cutover.reconcile.attribution.users_tables import compare_users_tables
 from cutover.reconcile.comparison.batch_job import compare_jobs
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
 from cutover.reconcile.early import open_windows

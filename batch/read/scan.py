@@ -21,7 +21,7 @@ from cutover.lake.dimensions.joined_versions import Rejoin, Spans, VersionSpan
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema, partial_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.records import duplicates
+from cutover.records import classify
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions, drop_lookups
@@ -81,10 +81,10 @@ def count_once(
     """
     rows = parse_records(records, pipeline, dimensions)
     classified = classify_records(
-        duplicates.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN
+        classify.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=classify.IS_TWIN
     )
     can_count = classified.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
-    further = {CONFLICTS: f"sum({duplicates.CONFLICT})"}
+    further = {CONFLICTS: f"sum({classify.CONFLICT})"}
     staged.write(view, aggregate_partials(can_count, pipeline, by=("_partition",), extra_aggregates=further))
 
 

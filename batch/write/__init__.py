@@ -1,5 +1,5 @@
 """Outputs of a run, from staged rows to one publication.
 
-`result` computes the planned windows, `contract` checks them against the definition's expectations, and `publish`
-commits in a fixed order: what was scanned, the windows (`replace`), then the row that makes the run count.
+`result` computes the planned windows, and `publish` checks them against the definition's expectations and commits in a
+fixed order: what was scanned, the windows (`replace`), then the row that makes the run count.
 """

@@ -29,7 +29,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, map_arrow_type_to_duckdb
 from cutover.quoting import identifier
-from cutover.records import duplicates
+from cutover.records import classify
 from cutover.records.classes import Class
 from cutover.records.classify import future_sql
 from cutover.records.enrich import Dimensions
@@ -82,7 +82,7 @@ def events(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> 
 
     rows, twin = parse_records(records, pipeline, dimensions).where("_reason IS NULL"), "false"
     if pipeline.source.record_id is not None:
-        rows, twin = duplicates.mark_duplicates(rows, pipeline), duplicates.IS_TWIN
+        rows, twin = classify.mark_duplicates(rows, pipeline), classify.IS_TWIN
     checked_rows = (
         f"CASE WHEN _filtered THEN '{Class.FILTERED}' "
         f"WHEN {future_sql(pipeline, 'unix_micros(_event_time)')} THEN '{Class.FUTURE}' "

@@ -46,7 +46,6 @@ SHARED = (
     "cutover.records.classes",
     "cutover.records.classify",
     "cutover.records.columns",
-    "cutover.records.duplicates",
     "cutover.records.enrich",
     "cutover.records.fold",
     "cutover.records.parsing.avro_layout",

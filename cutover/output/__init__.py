@@ -1,5 +1,5 @@
 """Output for people.
 
-`console` prints the `Output` of a command, with data escaped by `markup`; `terminal` separates it from that of engines,
-`cells` writes CSV, and `svg` draws.
+`console` prints the `Output` of a command, with data escaped by `cells`; `terminal` separates it from that of engines,
+`cells` also writes CSV, and `svg` draws.
 """

@@ -1,9 +1,15 @@
-"""Writer of CSV: an apostrophe precedes a text that a spreadsheet would evaluate as a formula."""
+"""Texts from data, safe to show: as cells of CSV, and in a terminal whose library interprets markup.
+
+In CSV, an apostrophe precedes a text that a spreadsheet would evaluate as a formula. Control and format characters are
+shown as their escapes.
+"""
 
 import re
 import unicodedata
 from collections.abc import Iterable
 from typing import TextIO
+
+from rich.markup import escape
 
 _FORMULA = ("=", "+", "-", "\N{MINUS SIGN}", "@")
 _FIRST = ("\t", "\r", "\n")
@@ -91,3 +97,8 @@ def _unescape_match(match: re.Match[str]) -> str:
         return _NAMED[escape]
     code = int.from_bytes(bytes.fromhex(escape[2:]))
     return chr(code) if code <= _LAST_CODE else escape
+
+
+def literal_text(text: str) -> str:
+    """Escape a text so that rich prints it literally, with control characters as escapes."""
+    return escape(visible(text))

@@ -25,8 +25,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cutover.errors import CutoverError
-from cutover.output.cells import visible
-from cutover.output.markup import literal_text
+from cutover.output.cells import literal_text, visible
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 

@@ -19,8 +19,8 @@ from cutover.settings import load_settings
 
 if TYPE_CHECKING:
     from cutover.infra.doctor import Examination
+    from cutover.infra.installation import InstallationStatus
     from cutover.infra.processes.drivers import DetachedDriver
-    from cutover.infra.status import InstallationStatus
 
 COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
@@ -140,13 +140,13 @@ def down() -> Output:
 
 def show_status() -> Output:
     """Show the running processes, their addresses, and the state of the streams."""
-    from cutover.infra import status
+    from cutover.infra import installation
     from cutover.infra.cli.installation import list_status_lines
 
     settings = load_settings()
-    pipelines, problems = status.check_definitions(settings)
-    installation = status.read_status(settings, pipelines=pipelines, definitions=problems)
-    return Output(document=installation.to_json(), lines=list_status_lines(installation))
+    pipelines, problems = installation.check_definitions(settings)
+    status = installation.read_status(settings, pipelines=pipelines, definitions=problems)
+    return Output(document=status.to_json(), lines=list_status_lines(status))
 
 
 def diagnose() -> Output:

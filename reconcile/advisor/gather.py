@@ -35,7 +35,11 @@ from cutover.log.topic_partitions import format_partition_number, name_log
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import (
+    UNKNOWN,
+    Appended,
     Chunk,
+    compute_watermarks,
+    find_pace,
     join_reads,
     list_epochs_between,
     list_reading_epochs,
@@ -43,7 +47,6 @@ from cutover.reconcile.advisor.epochs_read import (
     split_epochs,
 )
 from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros, RecordDelays, find_unit
-from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, compute_watermarks, find_pace
 from cutover.reconcile.result.parts import Culprit
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records

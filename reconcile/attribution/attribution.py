@@ -25,7 +25,7 @@ from cutover.reconcile.attribution.causes import Findings
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.proof import UNPROVEN, Proof
 from cutover.reconcile.comparison import digests
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.seal import SealBreach

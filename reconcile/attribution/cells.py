@@ -10,8 +10,7 @@ from typing import Any
 
 from cutover.engine.queries import fetch_number
 from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_sql
-from cutover.reconcile.comparison.layout import Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable, Value
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import CellStep, Difference

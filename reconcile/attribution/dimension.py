@@ -30,7 +30,7 @@ from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import differing_groups
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence

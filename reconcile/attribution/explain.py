@@ -30,8 +30,7 @@ from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.loss import describe_touching
 from cutover.reconcile.comparison.batch_job import compare_jobs
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
-from cutover.reconcile.comparison.layout import additive
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable, additive
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence

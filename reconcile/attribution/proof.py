@@ -42,8 +42,7 @@ from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.duplicates import SWAPPED
-from cutover.reconcile.comparison.layout import to_plain
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, stage, to_plain
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.preconditions.seal import SealEvidence

@@ -15,7 +15,7 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import Rejoin, Spans
 from cutover.lake.tables.schemas import partial_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.records import duplicates
+from cutover.records import classify
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.enrich import Dimensions
@@ -95,7 +95,7 @@ def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions:
     if pipeline.source.record_id is None:
         return classify_records(rows, pipeline, watermark_micros=None)
     return classify_records(
-        duplicates.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN
+        classify.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=classify.IS_TWIN
     )
 
 

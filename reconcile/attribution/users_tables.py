@@ -18,7 +18,7 @@ from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import NAMES, UNEXPLAINED, cause_sql
 from cutover.reconcile.comparison.batch_job import RULES_PREFIX, is_judged_sql, select_whole_windows
 from cutover.reconcile.comparison.job_table import JobLink, compare_link, is_among_sql
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError
 from cutover.reconcile.result.parts import JobTable, UsersTables

@@ -27,7 +27,7 @@ from cutover.log.topic_partitions import name_log
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import blame
 from cutover.reconcile.audit.blame import BlamedMeasure
-from cutover.records import duplicates
+from cutover.records import classify
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.fold import finish_sql
@@ -183,8 +183,8 @@ def _duplicates(lake: PipelineLake, span: Offsets, spark: "SparkSession") -> pa.
     if lake.pipeline.source.record_id is None:
         fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
         return pa.schema(fields).empty_table()
-    rows = duplicates.mark_duplicates(parse_records(read_records(spark, lake, (span,)), lake.pipeline), lake.pipeline)
-    found = rows.where(duplicates.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
+    rows = classify.mark_duplicates(parse_records(read_records(spark, lake, (span,)), lake.pipeline), lake.pipeline)
+    found = rows.where(classify.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
     return found.toArrow()
 
 
@@ -233,7 +233,7 @@ class _Replayed:
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolve_versions(self.rejoin.collect_recorded(self.records), (offsets,))
         whole_rows = parse_records(dealt, self.lake.pipeline, self.rejoin.frames(self.spark, spans))
-        flagged_rows, duplicate = duplicates.flag_records(whole_rows, self.duplicates)
+        flagged_rows, duplicate = classify.flag_records(whole_rows, self.duplicates)
         rows = classify_records(flagged_rows, self.lake.pipeline, watermark_micros=watermark, duplicate=duplicate)
         ahead = self.lake.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"

@@ -28,7 +28,7 @@ from cutover.reconcile.result import text
 from cutover.reconcile.result.parts import KindRates, Rate, list_uncounted
 from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
 from cutover.reconcile.selftest.record import record_self_test
-from cutover.reconcile.selftest.self_test import self_test
+from cutover.reconcile.selftest.trials import self_test
 from cutover.reconcile.verify.model import CheckResult, CheckState, Verification
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.settings import Settings, load_settings

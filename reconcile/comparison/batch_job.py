@@ -41,7 +41,7 @@ from cutover.reconcile.comparison.job_table import (
     compare_streaming_job,
     reject_job_table,
 )
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.parts import JobTable

@@ -25,7 +25,7 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, make_arrow_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable
 from cutover.records.classes import Class
 
 SWAPPED, LEFT_OUT = "swapped", "left_out"

@@ -1,6 +1,10 @@
-"""Common layout of two tables: key columns, compared columns and their tolerances.
+"""Common layout of two tables, and the tables of one comparison that several modules use.
 
-A value of plain Python equals one of a table exactly, except for the order in which floats were added.
+A layout has the key columns, the compared columns and their tolerances. A value of plain Python equals one of a table
+exactly, except for the order in which floats were added.
+
+Shared tables exist in the comparison's DuckDB connection and are dropped with it. A table used by one module has no
+entry. A search for its constant finds the modules that read a table.
 """
 
 import math
@@ -8,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from cutover.definition.compile.compiled import compile_pipeline
@@ -16,6 +21,42 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import Path, is_number, is_same_sql, kind_of
 from cutover.records.reference import ApproximateFloat
+
+
+class SharedTable(StrEnum):
+    """Names of the tables. `key` means the columns of the pipeline's key; times are `TIMESTAMPTZ`."""
+
+    STREAM_LOG = "stream_log"
+    """Partial rows and ledger up to the cut. Created by `sides`."""
+
+    WINDOWS = "windows"
+    """`window_start`, `window_end` of every window of either side. Created by `sides`."""
+
+    EXPECTED = "batch_side"
+    """Batch's rows: window, key, measures, `_n`; only compared windows. Created by `sides`."""
+
+    TOUCHED = "touched"
+    """Cells in which some stage differs, with the values of each, `_explained` and `_cause`. Created by `causes`."""
+
+    LEDGER = "ledger"
+    """Records up to the cut that did not count: class, window, key, `_epoch`, `_partition`, `_offset`, `reason`.
+    Created by `attribution`."""
+
+    DOUBTFUL = "doubtful"
+    """Window, key and `why` of cells whose ledger does not hold. Created by `attribution`; `proof` adds rows."""
+
+    EPOCH_WATERMARKS = "epoch_watermarks"
+    """`epoch`, `watermark` (microseconds) before it. Created by `attribution`."""
+
+    EPOCH_REACHED = "epoch_reached"
+    """`__epoch`, the event time reached before it, `__before`, and before the first and the last epoch that accepted
+    rows with its number may be of: `__first`, `__last`. Created by `settlement`."""
+
+
+def stage(number: int) -> str:
+    """Return the name of the stream's side after `number` further classes; `sides` creates it."""
+    return f"stage_{number}"
+
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")

@@ -35,13 +35,14 @@ from cutover.reconcile.comparison import digests, duplicates
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import (
     Layout,
+    SharedTable,
     additive,
     agreement_of,
     make_default_comparison,
     narrow_types,
+    stage,
     wide_columns,
 )
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql

@@ -21,7 +21,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_number
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.parts import rate

@@ -16,8 +16,8 @@ from cutover.definition.model.policy import HazardKind, Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import VersionEvent
 from cutover.log.topic_partitions import format_partition_number
+from cutover.reconcile.gate.decide import HOURS_AT_LEAST, LATE_AT_LEAST, PEAK
 from cutover.reconcile.gate.gate_values import RecordedHazard
-from cutover.reconcile.gate.hazard_conditions import HOURS_AT_LEAST, LATE_AT_LEAST, PEAK
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.recorded_times import CLOCKS_APART, find_earliest_times

@@ -17,7 +17,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
 from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import markdown
+from cutover.reconcile.report.forms import text_forms
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
@@ -60,7 +60,7 @@ def write_report(settings: Settings, report: Report, *, table: Path | None = Non
         files.delete_temporary_files(folder)
         _replace(path.with_suffix(".json"), json.dumps(report.to_json(), indent=1, sort_keys=True) + "\n")
         if report.finding.differences:
-            _replace(path.with_suffix(".csv"), markdown.format_csv(report))
+            _replace(path.with_suffix(".csv"), text_forms.format_csv(report))
         if table is not None and report.run.parquet is not None:
             table.chmod(_READABLE)
             table.replace(path.with_suffix(".parquet"))

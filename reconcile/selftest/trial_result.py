@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.finding import DIMENSION, Finding, Verdict
 from cutover.reconcile.selftest.copied_lake import CleanCopy, list_causes
-from cutover.reconcile.selftest.drawn_plants import Plant, find_scope
+from cutover.reconcile.selftest.drawn_plants import Plant, PlantedRow, find_scope
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED
-from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import Place, place_of
 
 ShownRow = tuple[str, frozenset[str]]

@@ -16,7 +16,7 @@ from cutover.events import log
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.parts import RecordBehind

@@ -25,8 +25,7 @@ from cutover.reconcile.comparison import diff, digests
 from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.diff import Pair
 from cutover.reconcile.comparison.digests import SegmentColumn
-from cutover.reconcile.comparison.layout import Value, additive
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, Value, additive, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.codec import Scalar, scalar

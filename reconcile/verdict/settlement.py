@@ -27,7 +27,7 @@ from cutover.engine.queries import fetch_number, fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord, Span, find_span
 from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.parts import (
     FEW,

@@ -7,10 +7,9 @@ only by an exhaustive run (`cutover verify P --all`). Metrics are the state of e
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import TypedDict, Unpack
 
 from cutover import metrics
@@ -28,44 +27,22 @@ from cutover.metrics import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify.facts import recompute, rows
-from cutover.reconcile.verify.facts.facts import LogCounts, Prefix, VerifyFacts
+from cutover.reconcile.verify.facts.facts import Invariant, LogCounts, Prefix, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
-from cutover.reconcile.verify.invariants import (
-    n1_completeness,
-    n2_single_effect,
-    n3_contiguity,
-    n4_prefix,
-    n5_path_agreement,
-    n6_monotonicity,
-    n8_determinism,
-    n9_sole_writer,
-)
-from cutover.reconcile.verify.model import CheckResult, CheckState, Unknown, Verification, Violation, cap_violations
+from cutover.reconcile.verify.invariants import epochs, published_results
+from cutover.reconcile.verify.model import CheckResult, CheckState, Unknown, Verification, cap_violations
 
-Check = Callable[[VerifyFacts], Iterable[Violation]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredCheck:
-    """Registered check: its module has TITLE, `check`, `describe_coverage`, and `notes` if it may omit something."""
-
-    name: str
-    module: ModuleType
-    needs: tuple[str, ...]  # parts of the facts without which the check cannot be evaluated
-    uses: tuple[str, ...] = ()  # parts that the check reads if they are known
-
-
-CHECKS: Mapping[str, RegisteredCheck] = {
-    registered.name: registered
-    for registered in (
-        RegisteredCheck(name="N1", module=n1_completeness, needs=("books", "log"), uses=("batch_ledger",)),
-        RegisteredCheck(name="N2", module=n2_single_effect, needs=("commits",)),
-        RegisteredCheck(name="N3", module=n3_contiguity, needs=()),
-        RegisteredCheck(name="N4", module=n4_prefix, needs=("prefix",)),
-        RegisteredCheck(name="N5", module=n5_path_agreement, needs=("paths",)),
-        RegisteredCheck(name="N6", module=n6_monotonicity, needs=("reopened",), uses=("log", "finals")),
-        RegisteredCheck(name="N8", module=n8_determinism, needs=("repeated",)),
-        RegisteredCheck(name="N9", module=n9_sole_writer, needs=("foreign",)),
+CHECKS: Mapping[str, Invariant] = {
+    invariant.name: invariant
+    for invariant in (
+        epochs.COMPLETENESS,
+        epochs.SINGLE_EFFECT,
+        epochs.CONTIGUITY,
+        published_results.PREFIX,
+        published_results.PATH_AGREEMENT,
+        published_results.MONOTONICITY,
+        published_results.DETERMINISM,
+        published_results.SOLE_WRITER,
     )
 }
 
@@ -126,7 +103,7 @@ def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, CheckResul
     return {
         name: CheckResult(
             name=name,
-            title=CHECKS[name].module.TITLE,
+            title=CHECKS[name].title,
             state=CheckState.WAIVED,
             reason=reason,
             coverage=(
@@ -152,25 +129,24 @@ def choose_checks(only: Sequence[str]) -> tuple[str, ...]:
 
 
 def _evaluate_check(
-    registered: RegisteredCheck, source: Source, facts: VerifyFacts, clock: Clock
+    invariant: Invariant, source: Source, facts: VerifyFacts, clock: Clock
 ) -> tuple[VerifyFacts, CheckResult]:
     started = clock.monotonic()
-    for part in (*registered.needs, *registered.uses):
+    for part in (*invariant.needs, *invariant.uses):
         facts = recompute.with_part(source, facts, part)
-    module = registered.module
-    violations = tuple(module.check(facts))
-    parts = [getattr(facts, name) for name in registered.needs]
+    violations = tuple(invariant.check(facts))
+    parts = [getattr(facts, name) for name in invariant.needs]
     reasons = [part.reason for part in parts if isinstance(part, Unknown)]
     losses = [f"{part.lost_records}." for part in parts if isinstance(part, LogCounts | Prefix) and part.lost_records]
     state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if reasons or losses else CheckState.HELD
     result = CheckResult(
-        name=registered.name,
-        title=module.TITLE,
+        name=invariant.name,
+        title=invariant.title,
         state=state,
         reason=" ".join(dict.fromkeys([*reasons, *losses])),
         runbook="LogDataLost" if losses else None,
-        coverage=module.describe_coverage(facts),
-        notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
+        coverage=invariant.describe_coverage(facts),
+        notes=tuple(invariant.list_notes(facts)),
         violations=violations,
         seconds=round(clock.monotonic() - started, 3),
     )
@@ -199,7 +175,7 @@ def _evaluate_without_log(lake: PipelineLake, name: str, error: CutoverError) ->
             changes = rows.list_foreign(lake)
     return CheckResult(
         name=name,
-        title=CHECKS[name].module.TITLE,
+        title=CHECKS[name].title,
         state=CheckState.VIOLATED if changes else CheckState.NOT_PROVABLE,
         reason="" if changes else reason,
         violations=tuple(cap_violations(name, changes)),

@@ -21,7 +21,7 @@ from cutover.definition.windows.aligned import SlidingWindows
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.records import classify, columns, duplicates, partials
+from cutover.records import classify, columns, partials
 from cutover.records.classes import Class
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.parsing import parser
@@ -157,8 +157,8 @@ def one_pass(
     persisted = None if ids is None else rows.persist()
     lookup_result, duplicate = None, "false"
     if ids is not None:
-        lookup_result = ids.find_twins(duplicates.select_candidates(rows, pipeline, plan.watermark).toArrow())
-        rows, duplicate = duplicates.flag_records(rows, lookup_result.twins)
+        lookup_result = ids.find_twins(classify.select_candidates(rows, pipeline, plan.watermark).toArrow())
+        rows, duplicate = classify.flag_records(rows, lookup_result.twins)
     watched = columns.observe(rows, observation, _newest(pipeline, tuple(plan.end)))
 
     def aggregate_records(*, by_slice: bool) -> "DataFrame":

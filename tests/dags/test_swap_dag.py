@@ -19,7 +19,6 @@ from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.reconcile.verify import record
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
-from cutover.streaming.replacement import approval
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.compare import compare_definitions
 from cutover.streaming.replacement.replay import Agreed, replay_definition
@@ -135,13 +134,14 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
     at_work: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
-    reject_as_is = approval.reject_replaced
+    reject_as_is = swapping.reject_replaced
 
     def reject_before_a_swap(*arguments: Any) -> None:
+        monkeypatch.setattr(swapping, "reject_replaced", reject_as_is)
         reject_as_is(*arguments)
         swapping.swap_definition(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
 
-    monkeypatch.setattr(approval, "reject_replaced", reject_before_a_swap)
+    monkeypatch.setattr(swapping, "reject_replaced", reject_before_a_swap)
     proposal = propose("clicks_2", "run-1")
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):

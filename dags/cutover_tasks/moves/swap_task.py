@@ -19,8 +19,8 @@ from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
-    from cutover.streaming.replacement.approval import SwapProposal
     from cutover.streaming.replacement.compare import StreamComparison
+    from cutover.streaming.replacement.swap import SwapProposal
 
 log = logging.getLogger("airflow.task")
 
@@ -38,12 +38,12 @@ def propose(pipeline: str, run: str) -> dict[str, Any]:
     Raises:
         AirflowFailException: They differ in what the note does not declare, or cannot be compared.
     """
-    from cutover.streaming.replacement import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.streaming.replacement import swap  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with fail_without_retries():
         settings = load_settings()
         new, old = _load_both(settings, pipeline)
-        proposal, comparison = approval.make_swap_proposal(settings, new, old, run=run, clock=SystemClock())
+        proposal, comparison = swap.make_swap_proposal(settings, new, old, run=run, clock=SystemClock())
     text = _describe(new, old, proposal, comparison)
     log.info("%s", text)
     return proposal.to_json() | {"text": text}
@@ -93,14 +93,14 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
         AirflowFailException: The approved comparison is no longer valid, or undeclared differences have appeared; the
             message has the reason.
     """
-    from cutover.streaming.replacement import approval, replay, swap  # noqa: PLC0415 -- as above
+    from cutover.streaming.replacement import replay, swap  # noqa: PLC0415 -- as above
 
-    agreed, reason = approval.SwapProposal.from_json(proposal), parse_reason(answer)
-    approved = approval.SwapApproval(proposal=agreed, who=parse_person(answer))
+    agreed, reason = swap.SwapProposal.from_json(proposal), parse_reason(answer)
+    approved = swap.SwapApproval(proposal=agreed, who=parse_person(answer))
     with fail_without_retries():
         settings = load_settings()
         new, old = _load_both(settings, pipeline)
-        if approval.find_state(settings, agreed) is approval.SwapState.MADE:
+        if swap.find_state(settings, agreed) is swap.SwapState.MADE:
             log.info("%s was swapped to %s by this approval already", old.name, new.name)
             return old.name
         try:
@@ -108,7 +108,7 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
                 settings, new, old, reason=reason, agreed=replay.Agreed(), clock=SystemClock(), approved=approved
             )
         except CutoverError:  # an earlier try may still have been running, and have made the swap
-            if approval.find_state(settings, agreed) is not approval.SwapState.MADE:
+            if swap.find_state(settings, agreed) is not swap.SwapState.MADE:
                 raise
     log.info("%s is served by %s, approved by %s: %s", old.name, new.name, approved.who, reason)
     return old.name
@@ -159,25 +159,23 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     """
     from cutover.lake.control import served  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
-    from cutover.streaming.replacement import approval, swap  # noqa: PLC0415 -- as above
+    from cutover.streaming.replacement import swap  # noqa: PLC0415 -- as above
 
     if proposal is None:
         msg = f"Nothing to swap back: no swap to {pipeline} was proposed."
         raise AirflowSkipException(msg)
-    agreed = approval.SwapProposal.from_json(proposal)
+    agreed = swap.SwapProposal.from_json(proposal)
     name = agreed.basis.of
     with fail_without_retries():
         settings = load_settings()
-        approval.withdraw_swap(
-            settings, agreed, NOT_MADE, SystemClock()
-        )  # a task marked as failed may still be running
-        state, serving_pipeline = approval.find_state(settings, agreed), served.served_by(settings, name)
-        if state is approval.SwapState.NEITHER or serving_pipeline not in {pipeline, name}:
+        swap.withdraw_swap(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
+        state, serving_pipeline = swap.find_state(settings, agreed), served.served_by(settings, name)
+        if state is swap.SwapState.NEITHER or serving_pipeline not in {pipeline, name}:
             msg = f"Nothing to swap back: {serving_pipeline} serves {name}, "
             raise AirflowSkipException(msg + "and a swap of this run is not the latest one.")
         old = load_task_definition(settings, name)
         lake = PipelineLake(settings, old)
-        if state is approval.SwapState.TAKEN_BACK:  # by an earlier try, which may have ended before the publication
+        if state is swap.SwapState.TAKEN_BACK:  # by an earlier try, which may have ended before the publication
             lagging = serving_table.update_tables(lake)
         else:
             reason, turn = "swapped back by Airflow: the swap was not verified", agreed.basis.turns[1] + 1

@@ -1,1 +1,1 @@
-"""Other forms of a report: `markdown` with CSV, and `exposition` for Prometheus."""
+"""Other forms of a report: `text_forms` are Markdown, CSV and the metrics of Prometheus."""

@@ -1,9 +1,9 @@
-"""Facts that the checks evaluate: gathered once, from one version of each table and from the log.
+"""Facts that the invariants are checked by: gathered once, from one version of each table and from the log.
 
 A part that no check of a run needs is `NOT_REQUESTED`; a part that could not be gathered is `Unknown` with a reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
-from cutover.reconcile.verify.model import Unknown
+from cutover.reconcile.verify.model import Unknown, Violation
 from cutover.records.reference import ResultRow, UncountedPair
 
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
@@ -201,3 +201,20 @@ class VerifyFacts:
     finals: Finals | Unknown = NOT_REQUESTED
     repeated: tuple[RepeatedRuns, ...] | Unknown = NOT_REQUESTED
     foreign: tuple[str, ...] | Unknown = NOT_REQUESTED  # one message for each change by another writer
+
+
+def _list_no_notes(_: VerifyFacts) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """Invariant of a pipeline, which pure functions evaluate over the facts."""
+
+    name: str  # "N1"
+    title: str
+    check: Callable[[VerifyFacts], Iterable[Violation]]
+    describe_coverage: Callable[[VerifyFacts], str]
+    list_notes: Callable[[VerifyFacts], Iterable[str]] = _list_no_notes  # what the check may omit
+    needs: tuple[str, ...]  # parts of the facts without which the check cannot be evaluated
+    uses: tuple[str, ...] = ()  # parts that the check reads if they are known

@@ -24,7 +24,7 @@ from cutover.lake.tables.schemas import RowKind, kind_sql
 from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import to_plain
-from cutover.reconcile.verify.facts import log_counts, recompute, results, rows
+from cutover.reconcile.verify.facts import recompute, results, rows
 from cutover.reconcile.verify.facts.facts import (
     NOT_REQUESTED,
     Group,
@@ -34,9 +34,17 @@ from cutover.reconcile.verify.facts.facts import (
     Twin,
     VerifyFacts,
 )
-from cutover.reconcile.verify.facts.log_counts import SameLog
 from cutover.reconcile.verify.facts.rows import Segment, segments
-from cutover.reconcile.verify.facts.source import ALL_ROWS, ROWS, Source, explain_unreadable
+from cutover.reconcile.verify.facts.source import (
+    ALL_ROWS,
+    ROWS,
+    SameLog,
+    Source,
+    count_log_records,
+    explain_unreadable,
+    find_lost_epochs,
+    read_retained,
+)
 from cutover.reconcile.verify.model import Unknown, format_utc_time
 from cutover.records import reference
 from cutover.records.classes import Class
@@ -144,7 +152,7 @@ def recompute_prefix(source: Source, facts: VerifyFacts) -> Prefix:
     """
     if not facts.records:
         return Prefix(portions=(), of_epochs=0, sampled=False, seed=source.request.seed)
-    return log_counts.read_retained(source, facts, partial(_recompute, source, facts))
+    return read_retained(source, facts, partial(_recompute, source, facts))
 
 
 def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
@@ -194,7 +202,7 @@ def _find_lost(
     window = facts.pipeline.window
     if len(raw) >= sum(record_bounds(record.counts, window)[0] for record in epoch_records):
         return ()
-    return log_counts.find_lost_epochs(log, epoch_records, window)
+    return find_lost_epochs(log, epoch_records, window)
 
 
 def _describe_omission(counts: tuple[int, int, int], of: int) -> str:
@@ -319,7 +327,7 @@ PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "batch_ledger": rows.read_batch_ledger,
     "commits": rows.read_commits,
     "reopened": rows.find_reopened,
-    "log": log_counts.count_log_records,
+    "log": count_log_records,
     "prefix": recompute.recompute_prefix,
     "paths": results.evaluate_path_agreement,
     "finals": results.compare_finals,

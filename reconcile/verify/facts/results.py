@@ -27,8 +27,7 @@ from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.diff import diff_relations
-from cutover.reconcile.comparison.layout import Layout, agreement_of, make_default_comparison, wide_columns
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, agreement_of, make_default_comparison, wide_columns
 from cutover.reconcile.preconditions import damage, seal
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.verdict import history

@@ -24,14 +24,13 @@ from cutover.reconcile.report import page
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.selftest import copied_lake, drawn_plants, trial
-from cutover.reconcile.selftest.drawn_plants import Plant
+from cutover.reconcile.selftest import copied_lake, drawn_plants, trials
+from cutover.reconcile.selftest.drawn_plants import Plant, PlantedRow
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.record import find_newest_self_test
-from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.selftest.trial_result import evaluate_trial
-from cutover.reconcile.selftest.truth import PlantedRow
+from cutover.reconcile.selftest.trials import self_test
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, log_of_lake, reconcile, write
@@ -165,7 +164,7 @@ def test_a_reconciler_that_errs_is_found_out(
         outcome = compare_at_cut(*arguments)
         return replace(outcome, finding=blunder(outcome.finding))
 
-    monkeypatch.setattr(trial, "compare_at_cut", err)
+    monkeypatch.setattr(trials, "compare_at_cut", err)
 
     self_test = self_tested(settings, lake, trials=4)
 
@@ -193,8 +192,8 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
             return replace(outcome, finding=finding)
         return outcome
 
-    monkeypatch.setattr(trial, "draw_row_plants", remember)
-    monkeypatch.setattr(trial, "compare_at_cut", reject_first)
+    monkeypatch.setattr(trials, "draw_row_plants", remember)
+    monkeypatch.setattr(trials, "compare_at_cut", reject_first)
 
     self_test = self_tested(settings, lake, trials=4)
 

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.durations import MICROSECONDS
-from cutover.records import duplicates
+from cutover.records import classify
 from cutover.records.classify import classify_records
 from tests.support.rows.frames import frame
 
@@ -67,7 +67,7 @@ def test_record_of_a_closed_window_is_late_though_its_id_is_remembered(spark: "S
 def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") -> None:
     records = parse_events(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
 
-    candidates = duplicates.select_candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
+    candidates = classify.select_candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
 
     assert candidates.to_pylist() == [
         {"id": 1, "event_time": REMEMBERED, "partition": 0, "offset": 1},
@@ -78,7 +78,7 @@ def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") ->
 def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "SparkSession") -> None:
     records = parse_events(spark, [0, REMEMBERED])
 
-    assert duplicates.select_candidates(records, PIPELINE, None).toArrow().sort_by("offset")["offset"].to_pylist() == [
+    assert classify.select_candidates(records, PIPELINE, None).toArrow().sort_by("offset")["offset"].to_pylist() == [
         0,
         1,
     ]
@@ -87,10 +87,10 @@ def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "Spar
 @pytest.mark.quick
 def test_records_are_flagged_at_more_positions_than_a_query_lists(spark: "SparkSession") -> None:
     records = parse_events(spark, [0, 1, 2]).unionAll(parse_events(spark, [0, 1, 2], partition=1))
-    places = [(0, 1), (1, 2), *((2, offset) for offset in range(duplicates.MOST_LISTED))]
+    places = [(0, 1), (1, 2), *((2, offset) for offset in range(classify.MOST_LISTED))]
     columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "offset": pa.array([o for _, o in places])}
 
-    rows, is_twin = duplicates.flag_records(records, pa.table(columns))
+    rows, is_twin = classify.flag_records(records, pa.table(columns))
 
     flagged_rows = rows.selectExpr("_partition", "_offset", f"{is_twin} AS twin").toArrow().to_pylist()
     assert len(flagged_rows) == 3 + 3

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.log.kafka import RawRecord
-from cutover.records import duplicates, reference
+from cutover.records import classify, reference
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.fold import finish_sql
@@ -44,7 +44,7 @@ def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord
 def classify_whole_log(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
     parsed, twin = parse(spark, pipeline, records), "false"
     if pipeline.source.record_id is not None:
-        parsed, twin = duplicates.mark_duplicates(parsed, pipeline), duplicates.IS_TWIN
+        parsed, twin = classify.mark_duplicates(parsed, pipeline), classify.IS_TWIN
     return partials(parsed, pipeline, None, twin)
 
 
@@ -64,7 +64,7 @@ def stream(
     for end in ends:
         epoch_records = [r for r in log if read_offsets[r.partition] <= r.offset < end[r.partition]]
         rows = parse(spark, pipeline, epoch_records)
-        duplicate = duplicates.match_positions_sql(find_repeated(rows, pipeline, state.watermark, ids))
+        duplicate = classify.match_positions_sql(find_repeated(rows, pipeline, state.watermark, ids))
         epochs.append(partials(rows, pipeline, state.watermark, duplicate))
         newest: dict[int, int] = {}
         for row in epochs[-1].select(["_partition", "newest"]).to_pylist():
@@ -83,7 +83,7 @@ def find_repeated(
     if pipeline.source.record_id is None:
         return []
     positions = []
-    candidates = duplicates.select_candidates(rows, pipeline, watermark).collect()
+    candidates = classify.select_candidates(rows, pipeline, watermark).collect()
     for row in sorted(candidates, key=lambda row: (row["partition"], row["offset"])):
         positions += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in earlier_ids else []
         earlier_ids.add((row["id"], row["event_time"]))

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from cutover.batch.write import contract
+from cutover.batch.write import publish
 from cutover.definition import Count, Expect, Fixed, Pipeline, Topic
 from cutover.engine import queries
 
@@ -26,13 +26,13 @@ def read(query: str) -> Any:
     """Read the frame that is passed to Great Expectations for a staged result."""
     with queries.open_duckdb() as connection:
         connection.execute(f"CREATE TEMP TABLE staged AS {query}")
-        return contract._frame(connection, "staged")
+        return publish._frame(connection, "staged")
 
 
 def test_expectation_is_looked_up_by_name_and_gets_its_arguments_and_severity() -> None:
     expect = Expect(type="expect_column_max_to_be_between", arguments={"column": "n"}, severity="warning")
 
-    expectation = contract._expectation(PIPELINE, expect, make_expectations_module("ExpectColumnMaxToBeBetween"))
+    expectation = publish._expectation(PIPELINE, expect, make_expectations_module("ExpectColumnMaxToBeBetween"))
 
     assert expectation == {"column": "n", "severity": "warning"}
 
@@ -40,7 +40,7 @@ def test_expectation_is_looked_up_by_name_and_gets_its_arguments_and_severity() 
 def test_an_expectation_with_capitals_within_a_word_is_found() -> None:
     expect = Expect(type="expect_column_kl_divergence_to_be_less_than", arguments={"threshold": 0.1})
 
-    expectation = contract._expectation(
+    expectation = publish._expectation(
         PIPELINE, expect, make_expectations_module("ExpectColumnKLDivergenceToBeLessThan")
     )
 

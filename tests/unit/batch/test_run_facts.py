@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pytest
 
-from cutover.batch.write import contract, publish
+from cutover.batch.write import publish
 from cutover.definition import Count, Expect, Fixed, Pipeline, Topic
 from cutover.engine.usage import PathCost
 from cutover.errors import ContractError
@@ -78,27 +78,27 @@ def kept(name: str, *, success: bool, severity: Any = "critical") -> Expectation
 def test_a_result_that_satisfies_critical_expectations_is_published_with_observations(
     monkeypatch: pytest.MonkeyPatch, results: tuple[ExpectationResult, ...]
 ) -> None:
-    monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
-    monkeypatch.setattr(contract, "_run", lambda *_: results)
+    monkeypatch.setattr(publish, "_frame", lambda *_: ["a row"])
+    monkeypatch.setattr(publish, "_run", lambda *_: results)
 
-    assert contract.run_expectations(PIPELINE, Mock(), "staged") == results
+    assert publish.run_expectations(PIPELINE, Mock(), "staged") == results
 
 
 def test_a_result_without_rows_satisfies_no_expectation(monkeypatch: pytest.MonkeyPatch) -> None:
     results = (kept("a", success=True), kept("b", success=False, severity="warning"))
-    monkeypatch.setattr(contract, "_frame", lambda *_: [])
-    monkeypatch.setattr(contract, "_run", lambda *_: results)
+    monkeypatch.setattr(publish, "_frame", lambda *_: [])
+    monkeypatch.setattr(publish, "_run", lambda *_: results)
 
-    assert contract.run_expectations(PIPELINE, Mock(), "staged") == results[1:]
+    assert publish.run_expectations(PIPELINE, Mock(), "staged") == results[1:]
 
 
 def test_failed_critical_expectations_are_named_with_their_observation(monkeypatch: pytest.MonkeyPatch) -> None:
     results = (kept("a", success=False), kept("b", success=False, severity="warning"), kept("c", success=True))
-    monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
-    monkeypatch.setattr(contract, "_run", lambda *_: results)
+    monkeypatch.setattr(publish, "_frame", lambda *_: ["a row"])
+    monkeypatch.setattr(publish, "_run", lambda *_: results)
 
     with pytest.raises(ContractError) as refused:
-        contract.run_expectations(PIPELINE, Mock(), "staged")
+        publish.run_expectations(PIPELINE, Mock(), "staged")
 
     assert refused.value.text == (
         "Contract of `flights`: expected every critical expectation to hold on the staged result, got:\n"
@@ -123,7 +123,7 @@ def test_observation_of_an_expectation_is_a_count_or_a_value(
     validation = SimpleNamespace(success=False, exception_info=exception, result=result)
     expect = Expect(type="expect_it", arguments={"b": 1, "a": "x"}, severity="warning")
 
-    assert contract._result(expect, validation) == ExpectationResult(
+    assert publish._result(expect, validation) == ExpectationResult(
         expectation="expect_it(a='x', b=1)", severity="warning", success=False, observed=observed
     )
 

@@ -7,9 +7,9 @@ import pytest
 
 from cutover.infra.cli.installation import list_finding_lines, list_status_lines
 from cutover.infra.doctor import Diagnosis, Examination
+from cutover.infra.installation import InstallationStatus
 from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.supervisor import ProgramState
-from cutover.infra.status import InstallationStatus
 from cutover.output.console import Output, render
 
 RUNNING = ProgramState(name="kafka", group="kafka", state="RUNNING", pid=5, detail="")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("attribution", "comparison", "verdict")

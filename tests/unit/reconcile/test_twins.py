@@ -12,8 +12,7 @@ from cutover.reconcile.attribution.claims import Place
 from cutover.reconcile.attribution.proof import _read_places, find_broken_places
 from cutover.reconcile.comparison import duplicates
 from cutover.reconcile.comparison.digests import MEMBERS
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 
 ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
     "the stream counted the other twin": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 1)]}, [3, 5]),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.errors import LakeError
-from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, SwapProposal, check_swap_approval
+from cutover.streaming.replacement.swap import SwapApproval, SwapBasis, SwapProposal, check_swap_approval
 
 BASIS = SwapBasis(
     pipeline="clicks_2",

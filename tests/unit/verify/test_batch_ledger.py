@@ -13,7 +13,7 @@ from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.facts.facts import BatchLedger, DoubledPosition, RescannedOffsets, VerifyFacts
 from cutover.reconcile.verify.facts.rows import read_batch_ledger
-from cutover.reconcile.verify.invariants import n1_completeness
+from cutover.reconcile.verify.invariants import epochs
 from cutover.reconcile.verify.model import Unknown
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
@@ -109,7 +109,7 @@ def test_check_names_runs_and_offsets_or_why_the_ledger_is_unread() -> None:
         ),
     )
 
-    rescanned, doubled = (violation.text for violation in n1_completeness.check(facts))
+    rescanned, doubled = (violation.text for violation in epochs.COMPLETENESS.check(facts))
 
     assert "partition 1" in rescanned
     assert "[5, 9) of runs a and b" in rescanned
@@ -117,4 +117,4 @@ def test_check_names_runs_and_offsets_or_why_the_ledger_is_unread() -> None:
     unread = VerifyFacts(
         stream="", pipeline=PIPELINE, records=(), transaction=None, batch_ledger=Unknown(reason="Its file is gone.")
     )
-    assert any("Its file is gone." in note for note in n1_completeness.notes(unread))
+    assert any("Its file is gone." in note for note in epochs.COMPLETENESS.list_notes(unread))

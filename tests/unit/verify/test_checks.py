@@ -10,15 +10,7 @@ from cutover.definition.windows.aligned import SlidingWindows
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.high_water import Witness
 from cutover.reconcile.verify.facts.facts import EpochCommit, LedgerFault, LogCounts, RowTotals, VerifyFacts
-from cutover.reconcile.verify.invariants import (
-    n1_completeness,
-    n2_single_effect,
-    n3_contiguity,
-    n4_prefix,
-    n5_path_agreement,
-    n6_monotonicity,
-    n8_determinism,
-)
+from cutover.reconcile.verify.invariants import epochs, published_results
 from cutover.reconcile.verify.model import MOST, Unknown, Violation, cap_violations
 from tests.unit.verify.epochs import COUNTS, chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
@@ -29,13 +21,13 @@ from tests.unit.verify.facts_of import facts, texts
     [
         m.check
         for m in (
-            n1_completeness,
-            n2_single_effect,
-            n3_contiguity,
-            n4_prefix,
-            n5_path_agreement,
-            n6_monotonicity,
-            n8_determinism,
+            epochs.COMPLETENESS,
+            epochs.SINGLE_EFFECT,
+            epochs.CONTIGUITY,
+            published_results.PREFIX,
+            published_results.PATH_AGREEMENT,
+            published_results.MONOTONICITY,
+            published_results.DETERMINISM,
         )
     ],
 )
@@ -86,7 +78,7 @@ def test_consistent_facts_have_no_violation(check: Callable[[VerifyFacts], Itera
     ],
 )
 def test_books_that_do_not_balance_are_named(changes: dict[str, object], text: str) -> None:
-    assert text in texts(n1_completeness.check(facts(**changes)))
+    assert text in texts(epochs.COMPLETENESS.check(facts(**changes)))
 
 
 def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
@@ -94,7 +86,7 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
     records = (epoch(0, counts=late),)
     books = RowTotals(pairs={(0, "accepted"): 10, (0, "late"): 2}, positions={(0, "late"): 1})
 
-    text = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(reason="away"))))
+    text = texts(epochs.COMPLETENESS.check(facts(records=records, books=books, log=Unknown(reason="away"))))
 
     assert text == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 position in the ledger."
 
@@ -102,7 +94,7 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
 def test_folded_rows_are_counted_under_their_last_epoch() -> None:
     books = RowTotals(pairs={(1, "accepted"): 20, (2, "accepted"): 10}, positions={})
 
-    assert list(n1_completeness.check(facts(books=books))) == []
+    assert list(epochs.COMPLETENESS.check(facts(books=books))) == []
 
 
 @pytest.mark.parametrize(
@@ -155,13 +147,13 @@ def of(number: int) -> str:
     ],
 )
 def test_more_than_one_effect_is_named(changes: dict[str, object], text: str) -> None:
-    assert text in texts(n2_single_effect.check(facts(**changes)))
+    assert text in texts(epochs.SINGLE_EFFECT.check(facts(**changes)))
 
 
 def test_folds_and_compaction_are_not_foreign() -> None:
     epoch_commits = (*commits(of(0), "fold"), EpochCommit(version=2, operation="OPTIMIZE", mark=None))
 
-    assert list(n2_single_effect.check(facts(commits=epoch_commits))) == []
+    assert list(epochs.SINGLE_EFFECT.check(facts(commits=epoch_commits))) == []
 
 
 def restored(version: int, back_to: int) -> EpochCommit:
@@ -172,8 +164,8 @@ def test_a_reverted_foreign_commit_is_no_violation() -> None:
     hand = commits(of(0), None, None)
     epoch_commits = (*hand, restored(3, 0), replace(commits(of(1))[0], version=4))
 
-    assert list(n2_single_effect.find_foreign_commits("clicks", hand)) != []
-    assert list(n2_single_effect.find_foreign_commits("clicks", epoch_commits)) == []
+    assert list(epochs.find_foreign_commits("clicks", hand)) != []
+    assert list(epochs.find_foreign_commits("clicks", epoch_commits)) == []
 
 
 @pytest.mark.parametrize(
@@ -187,13 +179,13 @@ def test_a_reverted_foreign_commit_is_no_violation() -> None:
     ],
 )
 def test_a_restore_of_more_or_less_than_a_foreign_commit_is_foreign(epoch_commits: tuple[EpochCommit, ...]) -> None:
-    assert list(n2_single_effect.find_foreign_commits("clicks", epoch_commits)) != []
+    assert list(epochs.find_foreign_commits("clicks", epoch_commits)) != []
 
 
 def test_consecutive_drivers_hold() -> None:
     records = (epoch(0), epoch(1, run_id="pid-2-b"), epoch(2, run_id="pid-2-b"))
 
-    assert list(n2_single_effect.find_fenced_commits("clicks", records)) == []
+    assert list(epochs.find_fenced_commits("clicks", records)) == []
 
 
 # N3
@@ -209,7 +201,7 @@ def test_consecutive_drivers_hold() -> None:
     ],
 )
 def test_witnessed_epochs_must_still_exist(witness: Witness, *, holds: bool) -> None:
-    assert (list(n3_contiguity.check(facts(witnesses=(witness,)))) == []) is holds
+    assert (list(epochs.CONTIGUITY.check(facts(witnesses=(witness,)))) == []) is holds
 
 
 # What all checks share
@@ -224,4 +216,4 @@ def test_the_first_violations_are_named_and_the_others_counted() -> None:
 def test_a_commit_that_is_no_json_object_carries_no_epoch() -> None:
     marks = ["fold", None, "7", json.dumps({"epoch": "7"}), json.dumps({"epoch": 7})]
 
-    assert [n2_single_effect.parse_epoch(commit) for commit in commits(*marks)] == [None, None, None, None, 7]
+    assert [epochs.parse_epoch(commit) for commit in commits(*marks)] == [None, None, None, None, 7]

@@ -20,7 +20,7 @@ from cutover.reconcile.verify.facts.facts import (
     RepeatedRuns,
 )
 from cutover.reconcile.verify.facts.results import compare_results, have_same_cut, intersect_ranges
-from cutover.reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
+from cutover.reconcile.verify.invariants import published_results
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow, UncountedPair
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
@@ -61,27 +61,27 @@ def portion(**changes: object) -> RecomputedPortion:
 def test_an_epoch_that_is_not_right_is_named(changes: dict[str, object], text: str) -> None:
     prefix = Prefix(portions=(portion(**changes),), of_epochs=2, sampled=False, seed=0)
 
-    assert text in texts(n4_prefix.check(facts(prefix=prefix)))
+    assert text in texts(published_results.PREFIX.check(facts(prefix=prefix)))
 
 
 def test_an_epoch_that_is_right_is_not_named() -> None:
     prefix = Prefix(portions=(portion(),), of_epochs=2, sampled=False, seed=0)
 
-    assert list(n4_prefix.check(facts(prefix=prefix))) == []
+    assert list(published_results.PREFIX.check(facts(prefix=prefix))) == []
 
 
 def test_recomputed_rows_are_added_up() -> None:
     other = portion(first_epoch=4, last_epoch=8, records=2, expected={}, actual={})
     prefix = Prefix(portions=(portion(), other), of_epochs=12, sampled=False, seed=0)
 
-    assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "7 of 12 epochs, 5 records, 1 row"
+    assert published_results.PREFIX.describe_coverage(facts(prefix=prefix)) == "7 of 12 epochs, 5 records, 1 row"
 
 
 def test_ids_that_are_those_of_the_log_are_not_named() -> None:
     ids = frozenset({("a", 7), (None, 8)})
     recomputed_portion = portion(expected_ids=ids, actual_ids=ids)
 
-    assert not list(n4_prefix.compare_ids(recomputed_portion))
+    assert not list(published_results.compare_ids(recomputed_portion))
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_ids_that_are_those_of_the_log_are_not_named() -> None:
 def test_an_id_missing_from_the_log_is_named(changes: dict[str, object], text: str) -> None:
     prefix = Prefix(portions=(portion(**changes),), of_epochs=2, sampled=False, seed=1)
 
-    assert text in texts(n4_prefix.check(facts(prefix=prefix)))
+    assert text in texts(published_results.PREFIX.check(facts(prefix=prefix)))
 
 
 def test_a_fold_that_changes_a_window_is_named() -> None:
     fold = Refold(version=9, windows=2, different=("window x: expected the result of the version before it.",))
     prefix = Prefix(portions=(), of_epochs=2, sampled=False, seed=0, folds=(fold,))
 
-    assert texts(n4_prefix.check(facts(prefix=prefix))).startswith("Fold in table version 9: window x")
+    assert texts(published_results.PREFIX.check(facts(prefix=prefix))).startswith("Fold in table version 9: window x")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,9 @@ def test_times_are_compared_in_utc_without_a_zone() -> None:
 def test_unexplained_rows_are_named() -> None:
     paths = Paths(epoch=2, windows=3, rows=4, late_rows=1, unexplained=("Window w: expected 1 as in batch, got 2.",))
 
-    assert texts(n5_path_agreement.check(facts(paths=paths))) == "Window w: expected 1 as in batch, got 2."
+    assert (
+        texts(published_results.PATH_AGREEMENT.check(facts(paths=paths))) == "Window w: expected 1 as in batch, got 2."
+    )
 
 
 # N6
@@ -158,40 +160,40 @@ def test_unexplained_rows_are_named() -> None:
     ],
 )
 def test_time_that_goes_back_or_ahead_is_named(changes: dict[str, object], text: str) -> None:
-    assert text in texts(n6_monotonicity.check(facts(records=(*chain_of(2), epoch(2, **changes)))))
+    assert text in texts(published_results.MONOTONICITY.check(facts(records=(*chain_of(2), epoch(2, **changes)))))
 
 
 def test_an_idle_partition_does_not_hold_the_watermark() -> None:
     records = (*chain_of(2), epoch(2, idle=(1,), max_event={0: 8 * MINUTE, 1: 0}))
 
-    assert list(n6_monotonicity.check(facts(records=records))) == []
+    assert list(published_results.MONOTONICITY.check(facts(records=records))) == []
 
 
 def test_a_partition_that_wakes_does_not_pull_the_watermark_back() -> None:
     records = (*chain_of(2), epoch(2, watermark_after=2 * MINUTE, max_event={0: 8 * MINUTE, 1: 0}))
 
-    assert list(n6_monotonicity.check(facts(records=records))) == []
+    assert list(published_results.MONOTONICITY.check(facts(records=records))) == []
 
 
 @pytest.mark.parametrize(("closed_up_to", "holds"), [(10 * MINUTE, True), (10 * MINUTE + 1, False)])
 def test_a_final_drain_closes_only_observed_windows(closed_up_to: int, *, holds: bool) -> None:
     records = (*chain_of(2), epoch(2, final=True, watermark_after=closed_up_to))
 
-    assert (list(n6_monotonicity.check(facts(records=records))) == []) is holds
+    assert (list(published_results.MONOTONICITY.check(facts(records=records))) == []) is holds
 
 
 def test_a_watermark_ahead_of_the_log_is_named() -> None:
     log = LogCounts(records={}, newest=dict.fromkeys(range(3), -60 * MINUTE), is_complete=True)
 
-    assert "by the newest log timestamp" in texts(n6_monotonicity.check(facts(log=log)))
-    assert list(n6_monotonicity.check(facts(log=replace(log, is_complete=False)))) == []
+    assert "by the newest log timestamp" in texts(published_results.MONOTONICITY.check(facts(log=log)))
+    assert list(published_results.MONOTONICITY.check(facts(log=replace(log, is_complete=False)))) == []
 
 
 def test_a_final_window_that_changes_is_named() -> None:
     finals = Finals(version=2, epoch=1, windows=4, changed_windows=(0,))
     opened = Reopened(epoch=2, window_start=0, watermark=11 * MINUTE, pairs=3)
 
-    text = texts(n6_monotonicity.check(facts(finals=finals, reopened=(opened,))))
+    text = texts(published_results.MONOTONICITY.check(facts(finals=finals, reopened=(opened,))))
 
     assert "final at epoch 1: expected what table version 2 held, got another result." in text
     assert "expected no accepted record in epoch 2" in text
@@ -227,7 +229,7 @@ def test_a_cut_with_two_results_is_named() -> None:
     pair = RepeatedRuns(first_run="batch-1", second_run="batch-2", windows=2, changed_windows=(0,))
 
     assert "expected the result of batch run batch-1 from batch-2" in texts(
-        n8_determinism.check(facts(repeated=(pair,)))
+        published_results.DETERMINISM.check(facts(repeated=(pair,)))
     )
 
 

@@ -14,7 +14,7 @@ from cutover.reconcile.verify.facts.facts import (
     RecomputedPortion,
     RowTotals,
 )
-from cutover.reconcile.verify.invariants import n1_completeness, n2_single_effect, n4_prefix, n6_monotonicity
+from cutover.reconcile.verify.invariants import epochs, published_results
 from cutover.reconcile.verify.model import MOST, Unknown, cap_violations
 from cutover.records.classes import Class, Reason
 from cutover.records.reference import ResultRow, UncountedPair
@@ -33,7 +33,7 @@ def test_records_of_uneven_windows_lie_between_the_fewest_and_the_most(record_co
     records = (epoch(0, counts={"accepted": 10}),)
     log = LogCounts(records={(0, 0): record_count}, newest={}, is_complete=False)
 
-    text = texts(n1_completeness.check(facts(pipeline=UNEVEN, records=records, log=log, books=AWAY)))
+    text = texts(epochs.COMPLETENESS.check(facts(pipeline=UNEVEN, records=records, log=log, books=AWAY)))
 
     assert (text == "") is holds
     assert holds or f"the log holds {record_count} records in 0: [0, 5), 1: [0, 5), expected 4 to 5 by" in text
@@ -42,7 +42,7 @@ def test_records_of_uneven_windows_lie_between_the_fewest_and_the_most(record_co
 def test_an_epoch_without_records_in_the_log_is_reported() -> None:
     log = LogCounts(records={(0, 7): 1}, newest={}, is_complete=False)
 
-    text = texts(n1_completeness.check(facts(log=log, books=AWAY)))
+    text = texts(epochs.COMPLETENESS.check(facts(log=log, books=AWAY)))
 
     assert text.startswith("Epoch 0 of clicks: the log holds 0 records in")
     assert text.endswith("expected 10 by the classes that it counted (10 accepted).")
@@ -51,7 +51,7 @@ def test_an_epoch_without_records_in_the_log_is_reported() -> None:
 def test_an_epoch_that_counted_nothing_and_has_records_in_the_log_is_named() -> None:
     records, log = (epoch(0, counts={}),), LogCounts(records={(0, 0): 1}, newest={}, is_complete=False)
 
-    text = texts(n1_completeness.check(facts(records=records, log=log, books=AWAY)))
+    text = texts(epochs.COMPLETENESS.check(facts(records=records, log=log, books=AWAY)))
 
     assert text.endswith(
         "the log holds 1 record in 0: [0, 5), 1: [0, 5), expected 0 by the classes that it counted (none)."
@@ -69,13 +69,13 @@ def test_only_a_fault_of_several_rows_of_the_ledger_counts_them(rows: int, end: 
     fault = LedgerFault(fault="it stands alone", epoch=1, partition=0, offset=7, rows=rows)
     books = RowTotals(pairs={(n, "accepted"): 10 for n in range(3)}, positions={}, doubts=(fault,))
 
-    assert texts(n1_completeness.check(facts(books=books))) == f"Ledger, epoch 1, partition 0, offset 7: {end}"
+    assert texts(epochs.COMPLETENESS.check(facts(books=books))) == f"Ledger, epoch 1, partition 0, offset 7: {end}"
 
 
 def test_pairs_that_moved_between_epochs_are_named_where_they_are_missing_and_where_they_are_too_many() -> None:
     books = RowTotals(pairs={(0, "accepted"): 7, (1, "accepted"): 10, (2, "accepted"): 13}, positions={})
 
-    assert texts(n1_completeness.check(facts(books=books))).splitlines() == [
+    assert texts(epochs.COMPLETENESS.check(facts(books=books))).splitlines() == [
         "Epoch 0 of clicks: expected accepted rows of 10 pairs, got 7 (-3 up to here).",
         "Epoch 2 of clicks: expected accepted rows of 10 pairs, got 13 (+0 up to here).",
     ]
@@ -84,7 +84,7 @@ def test_pairs_that_moved_between_epochs_are_named_where_they_are_missing_and_wh
 def test_an_epoch_that_counted_nothing_needs_no_accepted_rows() -> None:
     records, none = (epoch(0, counts={}),), RowTotals(pairs={}, positions={})
 
-    assert texts(n1_completeness.check(facts(records=records, books=none, log=AWAY))) == ""
+    assert texts(epochs.COMPLETENESS.check(facts(records=records, books=none, log=AWAY))) == ""
 
 
 # N2
@@ -94,7 +94,7 @@ def test_an_epoch_that_was_left_out_is_named_behind_commits_that_carry_none() ->
     marks = (None, epoch(0).to_json(), "fold", epoch(2).to_json())
     commits = [EpochCommit(version=n, operation="WRITE", mark=mark) for n, mark in enumerate(marks)]
 
-    assert list(n2_single_effect.find_misordered_epochs("clicks", commits)) == [
+    assert list(epochs.find_misordered_epochs("clicks", commits)) == [
         "Epoch log of clicks: table version 3: expected epoch 1 after epoch 0 (version 1), got epoch 2."
     ]
 
@@ -102,7 +102,7 @@ def test_an_epoch_that_was_left_out_is_named_behind_commits_that_carry_none() ->
 def test_every_commit_of_a_driver_behind_its_fence_is_named() -> None:
     records = (epoch(0), epoch(1, run_id="pid-2-b"), epoch(2), epoch(3, run_id="pid-2-b"))
 
-    assert [text.partition(": expected")[0] for text in n2_single_effect.find_fenced_commits("clicks", records)] == [
+    assert [text.partition(": expected")[0] for text in epochs.find_fenced_commits("clicks", records)] == [
         "Epoch log of clicks: epoch 2",
         "Epoch log of clicks: epoch 3",
     ]
@@ -125,7 +125,9 @@ def of_portion(**changes: object) -> str:
         "actual_ledger": frozenset(),
     }
     portion = RecomputedPortion(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
-    return texts(n4_prefix.check(facts(prefix=Prefix(portions=(portion,), of_epochs=9, sampled=False, seed=0))))
+    return texts(
+        published_results.PREFIX.check(facts(prefix=Prefix(portions=(portion,), of_epochs=9, sampled=False, seed=0)))
+    )
 
 
 def test_a_row_of_one_epoch_is_named_by_its_number_and_by_all_parts_of_its_key() -> None:
@@ -153,7 +155,7 @@ def ahead(*, by: int, **changes: object) -> str:
     lateness = PIPELINE.lateness
     newest = 3 * MINUTE - by - lateness.max_ahead_micros + lateness.out_of_orderness_micros
     log = LogCounts(records={}, newest={2: newest}, is_complete=True)
-    return texts(n6_monotonicity.check(facts(records=(*chain_of(2), epoch(2, **changes)), log=log)))
+    return texts(published_results.MONOTONICITY.check(facts(records=(*chain_of(2), epoch(2, **changes)), log=log)))
 
 
 @pytest.mark.parametrize(("by", "holds"), [(0, True), (1, False)])
@@ -174,7 +176,7 @@ def test_a_final_drain_needs_no_newer_log_timestamp() -> None:
 def test_a_first_watermark_is_checked_by_its_own_epoch() -> None:
     log = LogCounts(records={}, newest={0: -60 * MINUTE}, is_complete=True)
 
-    text = texts(n6_monotonicity.check(facts(log=log)))
+    text = texts(published_results.MONOTONICITY.check(facts(log=log)))
 
     assert [line.partition(": expected")[0] for line in text.splitlines()] == ["Watermark of clicks, epoch 0"]
 

@@ -7,7 +7,7 @@ import pytest
 from cutover.definition import Delta, SparkStream
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verify.facts.facts import Finals
-from cutover.reconcile.verify.invariants import n6_monotonicity
+from cutover.reconcile.verify.invariants import published_results
 from tests.unit.verify.epochs import MINUTE, chain_of
 from tests.unit.verify.facts_of import PIPELINE, facts, texts
 
@@ -39,7 +39,7 @@ def test_each_epoch_is_judged_by_the_watermark_of_the_job(
     records: list[EpochRecord], single: bool, expected: str
 ) -> None:
     pipeline = replace(PIPELINE, stream=replace(STREAM, single_watermark=single))
-    violations = texts(n6_monotonicity.check(facts(pipeline=pipeline, records=tuple(records))))
+    violations = texts(published_results.MONOTONICITY.check(facts(pipeline=pipeline, records=tuple(records))))
 
     assert expected in violations
     assert bool(violations) is bool(expected)
@@ -48,6 +48,6 @@ def test_each_epoch_is_judged_by_the_watermark_of_the_job(
 @pytest.mark.parametrize(("records", "is_final"), [(AHEAD, True), (NEVER, False)])
 def test_a_job_that_drops_nothing_has_no_final_windows(records: list[EpochRecord], is_final: bool) -> None:
     pipeline = replace(PIPELINE, stream=STREAM)
-    violations = n6_monotonicity.check(facts(pipeline=pipeline, records=tuple(records), finals=FINALS))
+    violations = published_results.MONOTONICITY.check(facts(pipeline=pipeline, records=tuple(records), finals=FINALS))
 
     assert bool(texts(violations)) is is_final

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from cutover.errors import LogError
-from cutover.reconcile.verify.facts import log_counts
-from cutover.reconcile.verify.facts.log_counts import SameLog
+from cutover.reconcile.verify.facts import source
+from cutover.reconcile.verify.facts.source import SameLog
 from tests.unit.verify.epochs import chain_of
 
 ASKED: Any = SimpleNamespace(lake=None, records=())
@@ -19,7 +19,7 @@ def log_from(earliest: int) -> SameLog:
 
 def read(monkeypatch: pytest.MonkeyPatch, starts: list[int], *, fails_at: set[int]) -> int:
     """Read a log whose start moves through the given offsets; return the start at which it was read."""
-    monkeypatch.setattr(log_counts, "same_log", lambda *_: log_from(starts.pop(0) if len(starts) > 1 else starts[0]))
+    monkeypatch.setattr(source, "same_log", lambda *_: log_from(starts.pop(0) if len(starts) > 1 else starts[0]))
 
     def fail(log: SameLog) -> int:
         if log.earliest[0] in fails_at:
@@ -27,7 +27,7 @@ def read(monkeypatch: pytest.MonkeyPatch, starts: list[int], *, fails_at: set[in
             raise LogError(msg)
         return log.earliest[0]
 
-    return log_counts.read_retained(ASKED, ASKED, fail)
+    return source.read_retained(ASKED, ASKED, fail)
 
 
 def test_records_deleted_meanwhile_are_excluded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.selftest import trial
-from cutover.reconcile.selftest.self_test import self_test
+from cutover.reconcile.selftest import trials
+from cutover.reconcile.selftest.trials import self_test
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records import reference
@@ -196,8 +196,8 @@ def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
 def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "TABLE_SHARE", 1)
-    monkeypatch.setattr(trial, "VERSION_SHARE", 1)
+    monkeypatch.setattr(trials, "TABLE_SHARE", 1)
+    monkeypatch.setattr(trials, "VERSION_SHARE", 1)
 
     self_test_result = self_test(lab.lake, seed=1, trials=2, clock=SystemClock())
 

@@ -22,8 +22,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verify.facts import log_counts
-from cutover.reconcile.verify.facts.source import VerifyRequest, open_source
+from cutover.reconcile.verify.facts.source import VerifyRequest, count_log_records, open_source
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import only_driver, run_folder
@@ -146,7 +145,7 @@ def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_e
 
     source, facts = open_source(lake, VerifyRequest(now=CLOCK.now()))
     with source.connection:
-        counted_records = log_counts.count_log_records(source, facts)
+        counted_records = count_log_records(source, facts)
 
     assert counted_records.records == {(1, 0): 0, (1, 1): 0, (2, 0): 30, (2, 1): 30}
     assert counted_records.omission.startswith("Epochs up to 0 cannot be counted again")

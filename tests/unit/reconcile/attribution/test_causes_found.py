@@ -8,8 +8,7 @@ import pytest
 from cutover.engine import queries
 from cutover.reconcile.attribution import causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value, stage
 from cutover.reconcile.result.finding import Cause
 from tests.support.comparison.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR

@@ -8,8 +8,7 @@ import pytest
 from cutover.engine import queries
 from cutover.reconcile.attribution import causes
 from cutover.reconcile.attribution.dimension import AS_BATCH, AS_STREAM, _add_stage
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.finding import DIMENSION, Cause
 from cutover.records.classes import Class

@@ -13,8 +13,7 @@ from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.dimension import Suspects, _list_suspects, find_last_run, find_suspects
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 from cutover.reconcile.preconditions.seal import SealError
 from cutover.settings import Settings
 from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, make_index_row, make_run, span, write_index

@@ -11,8 +11,7 @@ from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.attribution import attribution
-from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable
 from tests.unit.reconcile.attribution.indexed import HOUR
 from tests.unit.verify.epochs import epoch
 

@@ -9,8 +9,7 @@ import pytest
 
 from cutover.engine import queries
 from cutover.reconcile.attribution import cells
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 from cutover.reconcile.result.finding import CellStep, Difference
 from tests.support.comparison.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR

@@ -10,8 +10,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import proof
 from cutover.reconcile.attribution.proof import UNPROVEN, Proof
-from cutover.reconcile.comparison.layout import Layout, make_default_comparison
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.layout import Layout, SharedTable, make_default_comparison, stage
 from cutover.settings import Settings
 from tests.support.log.held_log import HeldLog
 

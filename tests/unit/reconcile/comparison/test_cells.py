@@ -6,8 +6,7 @@ import duckdb
 import pytest
 
 from cutover.reconcile.attribution.cells import are_equal, count_cells
-from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout, SharedTable, Value
 
 NAN, INFINITE = float("nan"), float("inf")
 FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)

@@ -18,7 +18,7 @@ from cutover.lake.epochs.delivery import NO_FAULTS
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import SharedTable
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import HOUR, PIPELINE, START, Sale, lake_of, micros

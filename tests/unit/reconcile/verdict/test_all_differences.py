@@ -6,8 +6,7 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
-from cutover.reconcile.comparison.layout import Layout, make_default_comparison
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, make_default_comparison
 from cutover.reconcile.verdict import all_differences
 
 LONGEST = 10**38 - 1  # that a decimal holds

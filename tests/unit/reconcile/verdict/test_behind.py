@@ -3,8 +3,7 @@
 from unittest.mock import Mock
 
 from cutover.engine import queries
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 from cutover.reconcile.result.parts import RecordBehind
 from cutover.reconcile.verdict import all_differences
 from tests.integration.streaming import rig

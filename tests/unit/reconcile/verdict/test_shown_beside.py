@@ -12,8 +12,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.windows.aligned import Global
 from cutover.engine import queries
-from cutover.reconcile.comparison.layout import Layout, Value, make_default_comparison
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value, make_default_comparison
 from cutover.reconcile.result.finding import Apart, SampleRecord
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.verdict import all_differences, series

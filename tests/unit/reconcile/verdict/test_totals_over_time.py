@@ -11,8 +11,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.engine import queries
-from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 from cutover.reconcile.result.finding import LatenessBin, Waterfall, WaterfallStep, WindowPoint
 from cutover.reconcile.verdict import series
 

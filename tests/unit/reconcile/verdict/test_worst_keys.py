@@ -6,8 +6,7 @@ import duckdb
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.measures.kinds import Measure
-from cutover.reconcile.comparison.layout import Layout, make_default_comparison
-from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.layout import Layout, SharedTable, make_default_comparison
 from cutover.reconcile.result.finding import WorstKey
 from cutover.reconcile.verdict.series import worst_keys
 

@@ -15,9 +15,9 @@ from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.lake.epochs.delivery import Attempt
 from cutover.streaming.microbatch import aggregate, delivery, epoch_record
+from cutover.streaming.microbatch.engine import HeldState
 from cutover.streaming.microbatch.enrichment import _reject_other
 from cutover.streaming.microbatch.epoch_record import DriverSettingsRecorder
-from cutover.streaming.microbatch.held_state import HeldState
 from cutover.streaming.microbatch.spill import EpochPartials
 from tests.support.suite.standing_clock import StandingClock
 from tests.unit.streaming.epochs import FIRST, SCHEMA

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from cutover.streaming.microbatch import aggregate, spill
-from cutover.streaming.microbatch.held_state import HeldState
+from cutover.streaming.microbatch.engine import HeldState
 
 LIMIT = 5
 
