@@ -11,7 +11,7 @@ from datetime import datetime
 
 from cutover import metrics
 from cutover import probe as probes
-from cutover.batch import lineage, plan, windows
+from cutover.batch import plan, windows
 from cutover.batch.at_position import compute_rows_at_position, publish_rows_at_position
 from cutover.batch.context import PATIENCE, RunContext, StagedRun, writer_lock
 from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
@@ -65,7 +65,7 @@ def list_run_samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[Metri
         yield MetricSample(f"cutover_batch_{name}", (pipeline.name,), value)
 
 
-@runs.emit_lineage("batch", lineage.find_touched_by_run)
+@runs.emit_lineage("batch", publish.find_touched_by_run)
 @metrics.write_metrics("batch", metrics.describe_samples(list_run_samples))
 def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test passes
     lake: PipelineLake,

@@ -14,7 +14,7 @@ from cutover_tasks.driver_end import DriverEnd, find_end
 
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 
 POLL = 2.0  # seconds
@@ -82,7 +82,7 @@ def stop_or_kill_driver(pipeline: str) -> None:
     """Stop a driver after its current epoch; kill it if it does not stop in time, which loses no data."""
     settings = load_settings()
     try:
-        detached.stop_driver(settings, pipeline, timeout=STOP_TIMEOUT)
+        heartbeat.stop_driver(settings, pipeline, timeout=STOP_TIMEOUT)
     except CutoverError:
         beat = find_heartbeat(settings, pipeline)
         if beat is not None and beat.alive:

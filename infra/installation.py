@@ -12,18 +12,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cutover import files
+from cutover import driver_state, files
 from cutover.clock import poll_until
 from cutover.definition.loading import catalogue
-from cutover.driver_state import list_running_drivers
+from cutover.driver_state import DetachedDriver, list_running_drivers
 from cutover.errors import CutoverError, LogError
 from cutover.infra.airflow import instance
 from cutover.infra.broker import server
 from cutover.infra.install import jars
-from cutover.infra.processes import drivers, family
+from cutover.infra.processes import family
 from cutover.infra.processes import family as processes
 from cutover.infra.processes import ports as ports_module
-from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
 from cutover.log.options import bootstrap_servers
@@ -226,7 +225,7 @@ def stop_installation(settings: Settings, *, report_progress: ReportProgress) ->
     running: tuple[str, ...] = ()
     with contextlib.suppress(SupervisorError):  # it is ending, or has ended just now
         running = tuple(state.name for state in supervisor.states() if state.is_active)
-    running_drivers = [driver for driver in drivers.list_drivers(settings.run_dir) if driver.alive]
+    running_drivers = [driver for driver in driver_state.list_drivers(settings.run_dir) if driver.alive]
     _stop_airflow(supervisor, report_progress)
     survivors = _stop_drivers(running_drivers, report_progress)
     if supervisor.identity() is not None:
@@ -253,7 +252,9 @@ def _stop_airflow(supervisor: Supervisor, report_progress: ReportProgress) -> No
     processes.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], timeout=TASK_SECONDS)
 
 
-def _stop_drivers(running_drivers: list[drivers.DetachedDriver], report_progress: ReportProgress) -> list[Identity]:
+def _stop_drivers(
+    running_drivers: list[driver_state.DetachedDriver], report_progress: ReportProgress
+) -> list[Identity]:
     """Stop drivers; return their processes that survived SIGKILL."""
     survivors: list[Identity] = []
     for driver in running_drivers:
@@ -316,7 +317,7 @@ def read_status(
     return InstallationStatus(
         home=settings.home.resolve(),
         programs=programs,
-        drivers=tuple(drivers.list_drivers(settings.run_dir)),
+        drivers=tuple(driver_state.list_drivers(settings.run_dir)),
         ports=ports,
         kafka=kafka,
         kafka_answers=has_broker and kafka is not None and server.answers(settings, kafka),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cutover import probe as probes
-from cutover.batch import lineage, plan
+from cutover.batch import plan
 from cutover.batch.context import RunContext, writer_lock
 from cutover.batch.cut import pin_cut
 from cutover.batch.plan import PlanBounds
@@ -130,7 +130,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     return Drafted(draft=repair_draft, effect=draft_effect)
 
 
-@runs.emit_lineage("repair", lineage.find_touched_by_repair)
+@runs.emit_lineage("repair", publish.find_touched_by_repair)
 def publish_draft(
     lake: PipelineLake,
     id_prefix: str | None,
@@ -249,7 +249,7 @@ def list_repairs(lake: PipelineLake) -> list[dict[str, object]]:
     return [*rows, *({"state": "draft", "at": d.created, **drafts.to_fields(d)} for d in waiting.readable.values())]
 
 
-@emit_lineage("repair", lineage.find_touched_by_undo)
+@emit_lineage("repair", publish.find_touched_by_undo)
 def undo_repair(
     lake: PipelineLake,
     id_prefix: str | None,

@@ -13,7 +13,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 
 TIMEOUT_SECONDS = 240.0  # seconds; the machine may be busy with other work
 
@@ -24,11 +24,11 @@ def run_driver(lake: PipelineLake) -> Iterator[None]:
     process = start_driver(lake)
     try:
         wait_until(
-            lambda: process.poll() is not None or detached.find_alive(lake.settings, lake.name) is not None,
+            lambda: process.poll() is not None or heartbeat.find_alive(lake.settings, lake.name) is not None,
             timeout=TIMEOUT_SECONDS,
         )
         yield
-        detached.stop_driver(lake.settings, lake.name, timeout=TIMEOUT_SECONDS)
+        heartbeat.stop_driver(lake.settings, lake.name, timeout=TIMEOUT_SECONDS)
     finally:
         if process.poll() is None:
             kill_driver(process)
@@ -36,7 +36,7 @@ def run_driver(lake: PipelineLake) -> Iterator[None]:
 
 def start_driver(lake: PipelineLake) -> subprocess.Popen[bytes]:
     """Start a driver without waiting for it."""
-    file = detached.find_log_file(lake.settings, lake.name)
+    file = heartbeat.find_log_file(lake.settings, lake.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as log_file:
         return subprocess.Popen(
@@ -45,7 +45,7 @@ def start_driver(lake: PipelineLake) -> subprocess.Popen[bytes]:
             stdout=log_file,
             stderr=log_file,
             start_new_session=True,
-            env=detached.make_environment(lake.settings),
+            env=heartbeat.make_environment(lake.settings),
         )
 
 

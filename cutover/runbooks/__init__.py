@@ -1,4 +1,4 @@
 """Runbooks as data.
 
-`page` parses one, `commands` checks its commands and their output, `folder` reads all and updates their times.
+`pages` reads and parses them and updates their times, `commands` checks their commands and the output.
 """

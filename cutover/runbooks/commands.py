@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from cutover.cli.app import GROUP, build_app
-from cutover.runbooks.page import Page
+from cutover.runbooks.pages import Page
 
 _INLINE = re.compile(r"`(cutover [^`\n]+)`")
 

@@ -10,7 +10,7 @@ from heartbeat_trigger import HeartbeatTrigger, stop_or_kill_driver
 from cutover.errors import CutoverError
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 from cutover_tasks.driver_end import TRANSIENT, DriverEnd
 from cutover_tasks.task_definitions import load_task_definition
@@ -61,13 +61,13 @@ class DriverTask(BaseOperator):
             previous_beat = find_heartbeat(settings, self.pipeline)
             epoch = read_latest_epoch(PipelineLake(settings, pipeline))
             try:
-                self._log_start(previous_beat, detached.ensure_driver(settings, self.pipeline), epoch)
+                self._log_start(previous_beat, heartbeat.ensure_driver(settings, self.pipeline), epoch)
             except CutoverError as error:
                 beat = find_heartbeat(settings, self.pipeline)
                 if error.runbook not in tolerated and not (beat is not None and beat.alive):
                     raise
                 self.log.warning("%s", error)  # a slow start; or the trigger counts this end and waits
-        self.log.info("log of the driver: %s", detached.find_log_file(settings, self.pipeline))
+        self.log.info("log of the driver: %s", heartbeat.find_log_file(settings, self.pipeline))
         trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
         self.defer(trigger=trigger, method_name="resume", timeout=None)
 

@@ -18,9 +18,9 @@ from cutover.output.console import Line, Output, Verbatim, make_table, show_spin
 from cutover.settings import load_settings
 
 if TYPE_CHECKING:
+    from cutover.driver_state import DetachedDriver
     from cutover.infra.doctor import Examination
     from cutover.infra.installation import InstallationStatus
-    from cutover.infra.processes.drivers import DetachedDriver
 
 COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 

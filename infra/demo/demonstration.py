@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from cutover import driver_state
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
@@ -18,7 +19,6 @@ from cutover.infra.airflow import instance, samples
 from cutover.infra.airflow.api import Api
 from cutover.infra.demo.inputs import BILLING, BUDGETS, SamplePart, parts, send_ads, send_part
 from cutover.infra.demo.runs import Runs, RunVerdict
-from cutover.infra.processes import drivers
 from cutover.infra.processes.family import PeakMemory
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Supervisor
@@ -140,7 +140,7 @@ def list_root_pids(settings: Settings) -> Iterator[int]:
     supervisor = Supervisor(settings.home.resolve()).identity()
     if supervisor is not None:
         yield supervisor.pid
-    yield from (driver.identity.pid for driver in drivers.list_drivers(settings.run_dir) if driver.alive)
+    yield from (driver.identity.pid for driver in driver_state.list_drivers(settings.run_dir) if driver.alive)
 
 
 def describe_outcome(settings: Settings, outcome: DemoOutcome, ports: Ports, name: str) -> list[str]:

@@ -22,8 +22,7 @@ from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import Api
 from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, run_step
 from cutover.infra.demo.inputs import SamplePart, run_cutover, send_part
-from cutover.infra.demo.runs import Runs
-from cutover.infra.waiting import UpdateProgress, wait_for
+from cutover.infra.demo.runs import Runs, UpdateProgress, wait_for
 from cutover.lake.control import served, versions
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import WindowAuditRow

@@ -19,8 +19,7 @@ from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.output.console import ReportProgress
 from cutover.runbooks.commands import find_missing_line, find_unknown_commands
-from cutover.runbooks.folder import read_page
-from cutover.runbooks.page import Command, Page
+from cutover.runbooks.pages import Command, Page, read_page
 from cutover.settings import AlertSettings
 
 Result = TypeVar("Result")

@@ -19,8 +19,8 @@ from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.perform import DrillOutcome, perform
 from cutover.infra.drills.stack import Stack
 from cutover.output.console import ReportProgress
-from cutover.runbooks import folder
-from cutover.runbooks.page import Page
+from cutover.runbooks import pages
+from cutover.runbooks.pages import Page
 from cutover.settings import Settings
 
 Results = Mapping[str, Mapping[str, Any]]
@@ -137,15 +137,15 @@ def read_results(file: Path) -> Results:
 
 def write_results_page(file: Path, results: Results) -> None:
     """Write the table of drills, with one row per runbook, drilled or not."""
-    pages = [folder.read_page(name) for name in folder.list_runbooks()]
-    files.write_atomically(file, make_results_page(pages, results), mode=0o644)
+    parsed_pages = [pages.read_page(name) for name in pages.list_runbooks()]
+    files.write_atomically(file, make_results_page(parsed_pages, results), mode=0o644)
 
 
 def write_heads(results: Results) -> None:
     """Write the day and the times of the latest drill into the head of each runbook."""
     for name, row in results.items():
         day = datetime.fromisoformat(row["at"]).date()
-        folder.write_times(name, day=day, detect_seconds=row["detect_seconds"], repair_seconds=row["repair_seconds"])
+        pages.write_times(name, day=day, detect_seconds=row["detect_seconds"], repair_seconds=row["repair_seconds"])
 
 
 def make_results_page(pages: Iterable[Page], results: Results) -> str:

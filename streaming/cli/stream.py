@@ -33,7 +33,7 @@ from cutover.records.parsing import limits
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver
 from cutover.streaming.cli.replay import replay, serve
-from cutover.streaming.process import detached, heartbeat
+from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat
 from cutover.streaming.recovery import accept_loss as accept
 from cutover.streaming.recovery import fork
@@ -283,11 +283,11 @@ def follow(
 def _drive(settings: Settings, pipeline: str, run_until: driver.Until, *, detach: bool, stop: bool) -> Output:
     code = 0
     if stop:
-        last_heartbeat = detached.stop_driver(settings, pipeline)
+        last_heartbeat = heartbeat.stop_driver(settings, pipeline)
         if last_heartbeat is None:
             catalogue.get(settings, pipeline)  # rejects the name of no pipeline
     elif detach:
-        last_heartbeat = detached.ensure_driver(settings, pipeline)
+        last_heartbeat = heartbeat.ensure_driver(settings, pipeline)
     else:
         code = _run_here(PipelineLake(settings, catalogue.get(settings, pipeline)), run_until)
         last_heartbeat = heartbeat.find_heartbeat(settings, pipeline)

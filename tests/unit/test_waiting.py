@@ -4,11 +4,11 @@ import pytest
 
 from cutover.clock import poll_until
 from cutover.errors import CutoverError
-from cutover.infra.waiting import UpdateProgress, wait_for
+from cutover.infra.demo.runs import UpdateProgress, wait_for
 
 
 def test_wait_returns_what_was_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("cutover.infra.waiting.POLL", 0.01)
+    monkeypatch.setattr("cutover.infra.demo.runs.POLL", 0.01)
     answers = iter([None, None, 41])
 
     def poll(update_progress: UpdateProgress) -> int | None:

@@ -13,7 +13,7 @@ from benchmarks.workloads import events
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 
 RECORDS = 5_000
 NAME = "commands"
@@ -52,7 +52,7 @@ def _processor_time(settings: Settings, arguments: tuple[str, ...], _: int) -> f
     command = Path(sys.executable).with_name("cutover")
     usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [command, *arguments], env=detached.make_environment(settings), stdout=subprocess.DEVNULL, check=True
+        [command, *arguments], env=heartbeat.make_environment(settings), stdout=subprocess.DEVNULL, check=True
     )
     usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime

@@ -15,7 +15,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 
 BACKLOG = 1_000_000
 CAP = 50_000
@@ -65,7 +65,9 @@ def wait_for_commit(process: subprocess.Popen[bytes], bench: Bench, pipeline: Pi
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not _has_committed(bench, pipeline, latest_version):
         if process.poll() is not None or time.monotonic() > deadline:
-            log_end = detached.find_log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
+            log_end = (
+                heartbeat.find_log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
+            )
             msg = f"Driver of `{pipeline.name}`: expected a commit, got exit {process.returncode}: {log_end}"
             raise AssertionError(msg)
         time.sleep(0.01)

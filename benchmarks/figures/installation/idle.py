@@ -23,7 +23,7 @@ from cutover.infra.processes.supervisor import Supervisor
 from cutover.pipeline_lake import PipelineLake
 from cutover.process import is_alive
 from cutover.settings import Settings
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 
 SECONDS = 600
 SETTLE_SECONDS = 180  # for Airflow's first parses and most JIT compilation of the JVMs
@@ -89,7 +89,7 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
             wait_until(has_read_all, timeout=TIMEOUT_SECONDS, interval=1.0)
         with psutil.Popen(
             _command("watch", PIPELINES[0], "--json"),
-            env=detached.make_environment(settings),
+            env=heartbeat.make_environment(settings),
             stdout=subprocess.DEVNULL,
         ) as watch:
             yield watch
@@ -125,7 +125,7 @@ def _list_roots(settings: Settings) -> dict[str, int]:
     """Return the names and pids of the root processes of all programs of the installation."""
     supervisor = Supervisor(settings.home.resolve())
     identity = supervisor.identity()
-    beats = {name: detached.find_alive(settings, name) for name in PIPELINES}
+    beats = {name: heartbeat.find_alive(settings, name) for name in PIPELINES}
     return {
         **{state.name: state.pid for state in supervisor.states()},
         **({} if identity is None else {SUPERVISOR: identity.pid}),
@@ -145,7 +145,7 @@ def count_processor_seconds(pid: int, *, with_children: bool = True) -> float:
 
 
 def _run(settings: Settings, *arguments: str) -> None:
-    subprocess.run(_command(*arguments), env=detached.make_environment(settings), stdin=subprocess.DEVNULL, check=True)
+    subprocess.run(_command(*arguments), env=heartbeat.make_environment(settings), stdin=subprocess.DEVNULL, check=True)
 
 
 def _command(*arguments: str) -> list[str]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from cutover.parity.jobs.appends import list_batch_findings
+from cutover.parity.jobs.appends import list_batch_findings, list_sink_findings, replaces_previous_results
 from cutover.parity.jobs.eventtime import (
     UNIONS,
     JoinBound,
@@ -14,7 +14,6 @@ from cutover.parity.jobs.eventtime import (
     push_down_filters,
 )
 from cutover.parity.jobs.paths import are_contradictory
-from cutover.parity.jobs.sinks import list_sink_findings, replaces_previous_results
 from cutover.parity.jobs.trace import Finding, ForeachBatchSink, Query, Trace
 from cutover.parity.jobs.values import (
     STATEFUL,

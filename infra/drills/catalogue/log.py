@@ -21,11 +21,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from cutover import driver_state
 from cutover.errors import CutoverError
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.records import PARTITIONS
 from cutover.infra.drills.stack import PIPELINE, Stack
-from cutover.infra.processes import drivers
 from cutover.infra.processes.supervisor import Supervisor
 
 FEW_RECORDS = 6
@@ -128,7 +128,7 @@ def find_driver_pid(stack: Stack) -> int:
     Raises:
         CutoverError: No driver is running.
     """
-    for driver in drivers.list_drivers(stack.settings.run_dir):
+    for driver in driver_state.list_drivers(stack.settings.run_dir):
         if driver.alive:
             return driver.identity.pid
     msg = "Drill: expected a running driver, got none."

@@ -10,7 +10,7 @@ from cutover.cli import app
 from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
-from cutover.streaming.process import detached, heartbeat
+from cutover.streaming.process import heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.suite.until import until
@@ -35,15 +35,15 @@ def installed(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeyp
 
 def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings) -> None:
     pipeline = catalogue.get(installed, "clicks")
-    first_driver = detached.ensure_driver(installed, pipeline.name)
+    first_driver = heartbeat.ensure_driver(installed, pipeline.name)
     try:
-        second_driver = detached.ensure_driver(installed, pipeline.name)
+        second_driver = heartbeat.ensure_driver(installed, pipeline.name)
         environment = psutil.Process(first_driver.pid).environ()
         until(
             lambda: (beat := heartbeat.find_heartbeat(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60
         )
     finally:
-        last_beat = detached.stop_driver(installed, pipeline.name)
+        last_beat = heartbeat.stop_driver(installed, pipeline.name)
 
     assert first_driver.identity == second_driver.identity
     assert "AIRFLOW_HOME" not in environment
@@ -59,13 +59,13 @@ def test_driver_whose_definition_is_gone_is_found_watched_and_stopped_by_its_nam
     monkeypatch.setenv("CUTOVER_HOME", str(installed.home))
     monkeypatch.setenv("CUTOVER_PIPELINES", str(installed.pipelines))
     pipeline = catalogue.get(installed, "clicks")
-    first_driver = detached.ensure_driver(installed, "clicks")
+    first_driver = heartbeat.ensure_driver(installed, "clicks")
     try:
         until(
             lambda: (beat := heartbeat.find_heartbeat(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60
         )
         (installed.pipelines / "clicks.py").unlink()
-        second_driver = detached.ensure_driver(installed, "clicks")
+        second_driver = heartbeat.ensure_driver(installed, "clicks")
         watched = app.main(["watch", "clicks", "--once", "--json"])
         output = capsys.readouterr()
         rows = app.main(["sql", "clicks", "SELECT sum(clicks)::bigint AS n FROM streaming", "--json"])

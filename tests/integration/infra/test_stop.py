@@ -5,9 +5,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from cutover import files
+from cutover import driver_state, files
 from cutover.infra import installation
-from cutover.infra.processes import drivers, family
+from cutover.infra.processes import family
 from cutover.process import Identity, identify, is_alive
 from cutover.settings import Settings
 
@@ -59,6 +59,6 @@ def test_a_driver_is_listed_with_its_heartbeat(settings: Settings, driver: Ident
     record(settings, driver)
     files.write_json(settings.run_dir / "flights" / "heartbeat.json", {"epoch": 41})
 
-    listed_drivers = drivers.list_drivers(settings.run_dir)
+    listed_drivers = driver_state.list_drivers(settings.run_dir)
 
     assert [(d.pipeline, d.alive, d.heartbeat) for d in listed_drivers] == [("flights", True, {"epoch": 41})]

@@ -19,7 +19,7 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings
-from cutover.streaming.process import detached
+from cutover.streaming.process import heartbeat
 from tests.integration.reconcile.lake_of import PIPELINE, reconcile
 from tests.support.comparison.flips import make_lake
 
@@ -122,7 +122,7 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
     try:
         status = read_status(lake)
         with pytest.raises(LakeError, match="heartbeat"):
-            detached.stop_driver(lake, PIPELINE.name)
+            heartbeat.stop_driver(lake, PIPELINE.name)
         silent = run.run_reconciliation(
             PipelineLake(lake, PIPELINE)
         )  # no broker answers, so the driver's last message would count

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover import files
-from cutover.infra.processes.drivers import list_drivers
+from cutover.driver_state import list_drivers
 from cutover.process import identify_current
 
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
+from cutover.driver_state import DetachedDriver
 from cutover.infra.cli.installation import list_finding_lines, list_status_lines
 from cutover.infra.doctor import Diagnosis, Examination
 from cutover.infra.installation import InstallationStatus
-from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.supervisor import ProgramState
 from cutover.output.console import Output, render
 

@@ -10,7 +10,7 @@ from cutover import files
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.settings import KafkaSettings, Settings
-from cutover.streaming.process import detached, heartbeat
+from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import first_beat, only_driver
 
 
@@ -25,21 +25,21 @@ def installation(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_slower_of_two_starts_attaches_to_the_faster_one(
     installation: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = detached._start
+    start = heartbeat._start
     own_beat = first_beat("pid-1-one", SystemClock())
 
     def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
         files.write_json(heartbeat.run_folder(settings, name) / "heartbeat.json", asdict(own_beat))
         return start(settings, name)
 
-    monkeypatch.setattr(detached, "_start", start_after_another_one)
+    monkeypatch.setattr(heartbeat, "_start", start_after_another_one)
     with only_driver(heartbeat.run_folder(installation, "clicks"), "clicks"):
-        assert detached.ensure_driver(installation, "clicks").pid == own_beat.pid
+        assert heartbeat.ensure_driver(installation, "clicks").pid == own_beat.pid
 
 
 def test_a_driver_without_a_log_reports_it_in_its_heartbeat(installation: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected `kafka\.bootstrap_servers` or a broker") as refused:
-        detached.ensure_driver(installation, "clicks")
+        heartbeat.ensure_driver(installation, "clicks")
 
     last_beat = heartbeat.find_heartbeat(installation, "clicks")
     assert refused.value.runbook == "KafkaUnreachable"

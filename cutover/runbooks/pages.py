@@ -1,14 +1,17 @@
-"""A runbook as values and its strict parser: its head, its sections, and the blocks of commands that a drill runs.
+"""A runbook as values, its strict parser, and the folder of all pages.
 
-An invalid part is reported with file and line.
+A page has a head, sections, and blocks of commands that a drill runs. An invalid part is reported with file and line.
+A drill writes into the head when it ran last, and how long it took.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Literal, NoReturn
 
+from cutover import files
 from cutover.errors import DefinitionError
 
 Use = Literal["read", "changes", "example"]
@@ -267,3 +270,51 @@ def _place(name: str, index: int) -> str:
 def _reject(name: str, index: int, expected: str, actual: str) -> NoReturn:
     msg = f"{_place(name, index)}: expected {expected}, got `{actual[:120]}`."
     raise DefinitionError(msg)
+
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
+_FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")
+
+
+def list_runbooks() -> list[str]:
+    """List the names of all pages, sorted; none in an installation without them."""
+    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+
+
+def read_text(name: str) -> str | None:
+    """Read the text of a page; None if no page has this name."""
+    file = FOLDER / f"{name}.md"
+    return file.read_text(encoding="utf-8") if _FILE_NAME.match(name) and file.is_file() else None
+
+
+def read_page(name: str) -> Page:
+    """Read and parse a page.
+
+    Raises:
+        DefinitionError: The page does not exist or is invalid.
+    """
+    text = read_text(name)
+    if text is None or name == "README":
+        msg = f"Runbook: expected the name of a page in `docs/runbooks`, got `{name[:80]}`."
+        raise DefinitionError(msg + "\nHint: the README of that folder lists them; they have the names of alerts.")
+    return parse_page(name, text)
+
+
+def write_times(name: str, *, day: date, detect_seconds: float, repair_seconds: float) -> None:
+    """Write the day of the latest drill and its times to detect and to repair into a page's head."""
+    text = read_text(name)
+    if text is None:
+        return
+    values = {
+        "last_drilled": f"{day:%Y-%m-%d}",
+        "time_to_detect": f"{detect_seconds:.1f} s",
+        "time_to_repair": f"{repair_seconds:.1f} s",
+    }
+    files.write_atomically(FOLDER / f"{name}.md", replace_head_values(text, values), mode=0o644)
+
+
+def replace_head_values(text: str, values: Mapping[str, str]) -> str:
+    """Replace the values of some keys in a page's head."""
+    head, body = split_head(text)
+    lines = [line.partition(": ") for line in head.splitlines()]
+    return "".join(f"{key}{colon}{values.get(key, value)}\n" for key, colon, value in lines) + body
