@@ -7,7 +7,7 @@ addresses, and problems of definitions.
 
 import contextlib
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from cutover import driver_state, files
 from cutover.clock import poll_until
 from cutover.definition.loading import catalogue
+from cutover.definition.model.batch_job import find_batch_job
 from cutover.driver_state import DetachedDriver, list_running_drivers
 from cutover.errors import CutoverError, LogError
 from cutover.infra.airflow import instance
@@ -28,6 +29,7 @@ from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor
 from cutover.log.options import bootstrap_servers
 from cutover.log.reachability import find_obstacle, make_obstacle_error
 from cutover.output.console import ReportProgress
+from cutover.pipeline_lake import PipelineLake
 from cutover.process import Identity
 from cutover.settings import Settings
 
@@ -281,6 +283,7 @@ class InstallationStatus:
     password_file: Path
     pipelines: tuple[str, ...] = ()  # names of those that load
     definitions: tuple[str, ...] = ()  # their errors, and changes since a running driver was started
+    own_tables: tuple[str, ...] = ()  # of a team's own jobs: which of them people read now, a sentence a pipeline
 
     def to_json(self) -> dict[str, object]:
         """Encode `home`, `processes`, `drivers`, `definitions` and so on for `status --json`."""
@@ -296,6 +299,7 @@ class InstallationStatus:
                 "password_file": str(self.password_file),
             },
             "definitions": list(self.definitions),
+            "own_tables": list(self.own_tables),
         }
 
 
@@ -326,7 +330,19 @@ def read_status(
         password_file=instance.passwords_file(settings),
         pipelines=pipelines,
         definitions=definitions,
+        own_tables=tuple(_list_own_tables(settings, pipelines)),
     )
+
+
+def _list_own_tables(settings: Settings, names: Iterable[str]) -> Iterator[str]:
+    """Yield which tables of a team's own jobs people read, a sentence for each pipeline that has such a job."""
+    for name in names:
+        pipeline = catalogue.get(settings, name)
+        if pipeline.stream is None and find_batch_job(pipeline.batch) is None:
+            continue
+        from cutover.lake.control.served import read_own_tables  # noqa: PLC0415 -- brings deltalake: only for such jobs
+
+        yield f"{name}: {read_own_tables(PipelineLake(settings, pipeline))}"
 
 
 def check_definitions(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:

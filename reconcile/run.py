@@ -11,6 +11,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
+from cutover.lake.control.served import read_own_tables
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.tables.run_memory import read_once
 from cutover.lineage import runs
@@ -156,6 +157,7 @@ class _Run:
             noise=noise.find_level(lake),
             advice=log_latenesses.find_advice(lake),
             cost=cost.measure_if_readable(lake, self.outcome),
+            own_tables=read_own_tables(lake),
         )
 
     def _describe_run(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> RunMetadata:

@@ -41,6 +41,7 @@ def list_status_lines(installation: "InstallationStatus") -> Iterator[Line]:
         yield f"Airflow  {installation.airflow}  ({health})"
         yield f"         passwords in {installation.password_file}"
     yield f"Home     {installation.home}"
+    yield from (f"Tables   {sentence}" for sentence in installation.own_tables)
     for text in installation.definitions:
         first_line, *further = text.splitlines()
         yield styled(("Definition", "yellow"), f"  {first_line}")

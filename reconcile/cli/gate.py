@@ -12,7 +12,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
-from cutover.lake.control.served import current_stage, read_gate_events
+from cutover.lake.control.served import current_stage, describe_own_tables, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake
@@ -125,6 +125,7 @@ def _to_fields(
         "expires": decision.expires,
         "differences_by_cause": evidence_of.count_rows_by_cause(decision.eligible_runs),
         "runs": len(evidence.runs),
+        "own_tables": describe_own_tables(pipeline, decision.stage),
         "history": [asdict(event) | {"evidence": json.loads(event.evidence)} for event in history],
     }
 
@@ -132,6 +133,8 @@ def _to_fields(
 def _list_lines(gate_fields: dict[str, Any], evidence: GateEvidence, costs: PathCosts | None) -> Iterator[Line]:
     following = f"next: {gate_fields['next']}" if gate_fields["next"] else "there is no stage beyond"
     yield styled((gate_fields["pipeline"], "bold"), " is in ", (gate_fields["stage"], "bold"), f"; {following}.")
+    if gate_fields["own_tables"] is not None:
+        yield gate_fields["own_tables"]
     if gate_fields["next"]:
         yield from _list_conditions(gate_fields["conditions"])
         yield "`advance` first compares both sides again, evaluates the checks and reads the alerts."

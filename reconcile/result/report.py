@@ -65,6 +65,7 @@ class Report:
     noise: NoiseLevel | None = None  # the newest of `cutover noise`; None: none under this definition
     advice: Advice | None = None  # the newest of `cutover advise`; None: none under this definition
     cost: PathCosts | None = None  # of both paths; None: no epoch could be read
+    own_tables: str | None = None  # which tables of the team's own jobs people read: a sentence; None: no such job
 
     def to_json(self) -> dict[str, Any]:
         """Encode the report as one flat JSON object: finding, run and additions side by side, with the schema."""

@@ -10,6 +10,8 @@ from datetime import datetime
 from cutover.changes import check_reason, user
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.batch_job import describe_job_table, find_batch_job
+from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
 from cutover.errors import LakeError
 from cutover.events import log
@@ -74,6 +76,35 @@ def _find_latest_move(lake: PipelineLake, *, way_back: bool) -> GateEvent | None
         deletion = versions.find_deletion(lake.settings, lake.name, fingerprint, versions.BATCH)
     was_deleted_since = deletion is not None and not deletion.is_before(moves[-1])
     return None if was_deleted_since else moves[-1]
+
+
+def read_own_tables(lake: PipelineLake) -> str | None:
+    """Read the stage, and describe which tables of a team's own jobs people read; None: there is no such job."""
+    if lake.pipeline.stream is None and find_batch_job(lake.pipeline.batch) is None:
+        return None
+    try:
+        return describe_own_tables(lake.pipeline, current_stage(lake))
+    except LakeError as error:
+        return f"Which tables serve is unknown: {error.text.splitlines()[0]}"
+
+
+def describe_own_tables(pipeline: Pipeline, stage: Stage) -> str | None:
+    """Describe in a sentence which tables of a team's own jobs people read in a stage; None: there is no such job.
+
+    Cutover's views and serving tables have its own rows of both sides, which comparisons check against these tables.
+    """
+    stream, job = pipeline.stream, find_batch_job(pipeline.batch)
+    if stream is None and job is None:
+        return None
+    streaming = "Cutover's stream" if stream is None else f"the streaming job's table {stream.table.path}"
+    batch = "Cutover's batch table" if job is None else f"the batch job's table {describe_job_table(job.table)}"
+    upto = "that it has computed" if job is None else "up to its position"
+    if stage is Stage.LAMBDA:
+        return f"In LAMBDA, {batch} serves windows {upto}, {streaming} later ones."
+    rest = f"is compared with {'it' if stream is None else 'that table'}"
+    if stage is Stage.KAPPA:
+        rest = "is no longer computed" if job is None else "is no longer compared, so that the batch job can be retired"
+    return f"In {stage}, {streaming} serves all windows; {batch} {rest}."
 
 
 def served_by(settings: Settings, name: str) -> str:
