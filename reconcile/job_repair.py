@@ -24,6 +24,7 @@ from cutover.engine.queries import query_table
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.job_repairs import CHANGED, EXTRA, LEFT_OUT, MISSING, REPEATED, JobRepair
 from cutover.lake.tables import delta
+from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions.batch_table import find_job_position
 from cutover.positions.iceberg_metadata import PROPERTY
@@ -37,6 +38,7 @@ from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.parts import JobSide, JobTable
 
+BACKSLASH = "\\"
 MAX_ROWS = 10_000
 """Largest number of rows for which SQL is drafted: beyond it, the job has to run again."""
 
@@ -310,7 +312,26 @@ def _list_postgres_statements(target: _Target, place: str, rows: Sequence[_Row])
 
 
 def _quote(text: str | None) -> str:
-    return "NULL" if text is None else literal(text)
+    """Quote a text for PostgreSQL; characters that a terminal obeys or does not show are escaped."""
+    if text is None or visible(text) == text:
+        return "NULL" if text is None else literal(text)
+    return f"E{literal(_escape_unusual(text.replace(BACKSLASH, 2 * BACKSLASH)))}"
+
+
+def _quote_for_spark(text: str | None) -> str:
+    return "NULL" if text is None else _escape_unusual(spark_literal(text))
+
+
+def _escape_unusual(text: str) -> str:
+    """Replace control and format characters by the escapes that Spark and PostgreSQL share."""
+    return "".join(
+        character
+        if visible(character) == character
+        else f"\\u{ord(character):04x}"
+        if ord(character) <= 0xFFFF  # noqa: PLR2004 -- longer ones have eight digits
+        else f"\\U{ord(character):08x}"
+        for character in text
+    )
 
 
 def _list_spark_statements(target: _Target, position: str | None, rows: Sequence[_Row]) -> Iterator[str]:
@@ -333,9 +354,7 @@ def _merge_into(target: _Target, rows: Sequence[Sequence[str | None]]) -> str:
     """Return a MERGE up to its clauses; its source has the columns `s0`, `s1`, ... in the order of the target."""
     width = len(rows[0])
     names = list(target.columns)[:width]
-    lines = ",\n    ".join(
-        f"({', '.join('NULL' if text is None else spark_literal(text) for text in row)})" for row in rows
-    )
+    lines = ",\n    ".join(f"({', '.join(map(_quote_for_spark, row))})" for row in rows)
     columns = ", ".join(f"CAST(s{n} AS {_to_spark_type(target.types[name])}) AS s{n}" for n, name in enumerate(names))
     source = f"SELECT {columns} FROM VALUES\n    {lines}\n  AS v({', '.join(f's{n}' for n in range(width))})"
     keys = list(target.columns.values())[: target.keys]

@@ -18,7 +18,7 @@ from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.lake.job_repairs import find_job_repair
 from cutover.output.cells import visible
-from cutover.output.console import Line, Output, make_table, show_spinner
+from cutover.output.console import Line, Output, Verbatim, make_table, show_spinner
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover.timestamps import to_micros
@@ -226,7 +226,8 @@ def _draft_job_repair(lake: PipelineLake, job: str) -> Output:
     if drafted.statements:
         comments += [f"Cutover has written nothing. {drafted.next_step.replace(' P`', f' {lake.name}`')}"]
     lines = [*(f"-- {visible(comment)}" for comment in comments), *(f"{text};" for text in drafted.statements)]
-    return Output(document=asdict(drafted), lines=lines, exit_code=1 if drafted.rows else 0)
+    text = "".join(f"{line}\n" for line in lines)
+    return Output(document=asdict(drafted), lines=[Verbatim(text)], exit_code=1 if drafted.rows else 0)
 
 
 def list_unwritten_tables(pipeline: Pipeline) -> list[str]:

@@ -40,7 +40,7 @@ def spoil(table: str, cut: str | None) -> None:
     rows = DeltaTable(table).to_pyarrow_dataset().to_table().to_pylist()
     first, second, third = sorted(rows, key=lambda row: (row["window"]["start"], row["k"]))[1:4]
     wrong = {**first, "ids": first["ids"] + 1}
-    foreign = {**third, "k": "o'ther \\ key"}
+    foreign = {**third, "k": "o'ther\\\x1b \u202ekey"}
     others = [row for row in rows if row not in (first, second)]
     schema = DeltaTable(table).to_pyarrow_dataset().schema
     properties = None if cut is None else CommitProperties(custom_metadata={"userMetadata": cut})

@@ -35,7 +35,7 @@ def test_the_statements_make_a_table_in_postgres_what_the_definition_says(
 ) -> None:
     lake = open_lake(tmp_path, JOB)
     rows = compute(READ)
-    foreign = {**rows[0], "shop": "it's \\ x", "desk": None}
+    foreign = {**rows[0], "shop": "it's\\\x1b\u202e", "desk": None}
     wrong = {**rows[0], "revenue": rows[0]["revenue"] + 1, "mean": None}
     with running_server() as address:
         monkeypatch.setenv("SALES_DB", address)
