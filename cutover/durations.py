@@ -1,6 +1,7 @@
 """Durations: texts such as `"30 minutes"`, and their values in microseconds."""
 
 import re
+from functools import lru_cache
 
 from cutover.counts import count_noun
 from cutover.errors import DefinitionError
@@ -31,18 +32,26 @@ def parse_duration(text: object, *, of: str) -> int:
     Raises:
         DefinitionError: The text does not have this form, or the duration is longer than a hundred years.
     """
-    match = _TEXT.match(text) if isinstance(text, str) else None
-    if match is None:
+    micros = _compute_micros(text) if isinstance(text, str) else None
+    if micros is None:
         msg = f"`{of}`: expected a whole number and a unit, such as `30 minutes`, got `{str(text)[:80]}`."
         raise DefinitionError(msg)
-    micros = sum(
+    if micros > LONGEST_DAYS * MICROSECONDS["day"]:
+        msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{str(text)[:80]}`."
+        raise DefinitionError(msg)
+    return micros
+
+
+@lru_cache(maxsize=1_024)  # folds in plain Python ask for each record
+def _compute_micros(text: str) -> int | None:
+    """Compute the microseconds of a text; None: it does not have the form of a duration."""
+    match = _TEXT.match(text)
+    if match is None:
+        return None
+    return sum(
         int(count) * MICROSECONDS[_SHORT.get(unit) or unit.removesuffix("s")]
         for count, unit in re.findall(_PART, match[0])
     )
-    if micros > LONGEST_DAYS * MICROSECONDS["day"]:
-        msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{match[0][:80]}`."
-        raise DefinitionError(msg)
-    return micros
 
 
 def format_duration(micros: int) -> str:

@@ -16,10 +16,10 @@ from cutover.adoption.completion import (
 )
 from cutover.adoption.draft import Choose, JobDraft, Seen, Stated
 from cutover.adoption.evidence import RecordSample, StreamTable, open_job_table, plan_read, read_planned, sample_records
-from cutover.adoption.hypotheses import DraftCheck, Match, evaluate_draft, find_matches, verify
+from cutover.adoption.hypotheses import DraftCheck, Match, find_matches, verify
 from cutover.adoption.proposal import begin_draft, list_event_times, propose
 from cutover.adoption.query import QueryShape, describe_query
-from cutover.adoption.trial import JobReading, Trial
+from cutover.adoption.trial import JobReading, Trial, evaluate_draft
 from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.engine import queries

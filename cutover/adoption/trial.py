@@ -1,16 +1,29 @@
 """Trial of a draft: the records of a job, evaluated for it, and the rows of its table in windows that are tested."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from cutover.adoption.draft import JobDraft, MeasureChoice
 from cutover.adoption.evidence import ReadPlan, drop_zone, to_micros_of
-from cutover.adoption.filters import Values
+from cutover.adoption.filters import Filter, Values
+from cutover.definition.measures.kinds import Count
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Topic
 from cutover.log.kafka import RawRecord
-from cutover.records.reference.run import EvaluatedRecord
+from cutover.records.reference.lookups import no_dimensions
+from cutover.records.reference.measures import finish_values, merge_values
+from cutover.records.reference.parse import parse_record
+from cutover.records.reference.run import (
+    EvaluatedRecord,
+    Twin,
+    evaluate_parsed_records,
+    make_counted_row,
+    place_records,
+)
+from cutover.records.reference.values import ParsedRecord
 
 _RELATIVE, _NOISE = 1e-9, 1e-12
 """Distance of doubles that are equal, relative to the value, and to the largest value of the column."""
@@ -25,6 +38,19 @@ class JobReading:
     plan: ReadPlan
     records: Sequence[Sequence[RawRecord]]  # of each batch, by partition and offset
     rows: Sequence[Values]  # of the table, with its columns
+    parsed: dict[Topic, dict[tuple[int, int], ParsedRecord]] = field(default_factory=dict, compare=False)
+    """Parsed records by partition and offset: drafts of one topic share them."""
+
+    def evaluate(self, pipeline: Pipeline) -> list[EvaluatedRecord]:
+        """Evaluate all records for a definition."""
+        records = [record for batch in self.records for record in batch]
+        parsed = self.parsed.setdefault(pipeline.source, {})
+        for record in records:
+            if (record.partition, record.offset) not in parsed:
+                item = parse_record(record.value, pipeline.source, counts_unknown=False)
+                parsed[record.partition, record.offset] = item
+        by_record = [parsed[record.partition, record.offset] for record in records]
+        return evaluate_parsed_records(pipeline, pipeline, records, by_record, no_dimensions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +67,91 @@ class Trial:
 
     draft: JobDraft
     choices: Mapping[str, MeasureChoice]  # name of a measure in the evaluation -> measure
-    batches: Sequence[Sequence[EvaluatedRecord]]
+    records: Sequence[EvaluatedRecord]  # of all batches
+
+    def list_values(self) -> list[Values]:
+        """List the fields of the well-formed records."""
+        return [record.parsed.values for record in self.records if record.reason is None]
+
+
+def evaluate_draft(draft: JobDraft, choices: Sequence[MeasureChoice], reading: JobReading) -> Trial:
+    """Parse and evaluate all records for a draft; its filter is one that the caller states."""
+    named = {f"m{number}": choice for number, choice in enumerate(choices)}
+    measures = {name: choice.make() for name, choice in named.items()} or {"m0": Count()}
+    return Trial(draft=draft, choices=named, records=reading.evaluate(draft.make_pipeline(measures)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRecord:
+    """Record with the rows in which it counts if it passes the filter, and if none before it has the same twin."""
+
+    place: int  # among the records of the trial
+    values: Values
+    passes: bool  # the filter that the draft has
+    twin: Twin | None
+    rows: tuple[tuple[int, int, tuple[Any, ...]], ...]  # start and end of the window, key
+
+
+class Fold:
+    """Records of a trial, placed once for all filters, and the rows of the table with which they are compared."""
+
+    def __init__(self, trial: Trial, reading: JobReading) -> None:
+        """Place the records as the job would, by the watermarks of its batches."""
+        self.trial, self.plan = trial, reading.plan
+        self.table = index_rows(trial, reading)
+        self._records = list(self._place([len(batch) for batch in reading.records]))
+
+    def _place(self, sizes: Sequence[int]) -> Iterator[PlacedRecord]:
+        draft, first = self.trial.draft, 0
+        pipeline = draft.make_pipeline({"rows": Count()})
+        for batch, size in zip(self.plan.batches, sizes, strict=True):
+            watermark = None if draft.keeps_late else batch.watermark if draft.single_watermark else batch.judged_by
+            records = self.trial.records[first : first + size]
+            places = {id(record): first + place for place, record in enumerate(records)}
+            for record, twin, groups in place_records(pipeline, records, watermark):
+                rows = tuple((start, end, tuple(map(drop_zone, key))) for start, end, key in groups)
+                passes = record.evaluated is not None and record.evaluated.passes
+                yield PlacedRecord(places[id(record)], record.parsed.values, passes, twin, rows)
+            first += size
+
+    def select(self, condition: Filter) -> Iterator[PlacedRecord]:
+        """Select the records that pass a filter, in addition to that of the draft: one of those that share a twin."""
+        twins = set[Twin]()
+        for record in self._records:
+            if not record.passes or not condition.passes(record.values):
+                continue
+            if record.twin is not None:
+                if record.twin in twins:
+                    continue
+                twins.add(record.twin)
+            yield record
+
+    def group(self, condition: Filter) -> dict[RowKey, list[int]]:
+        """Group the places of the records that pass a filter by the rows that the job has written."""
+        groups: dict[tuple[int, int, tuple[Any, ...]], list[int]] = {}
+        for record in self.select(condition):
+            for row in record.rows:
+                groups.setdefault(row, []).append(record.place)
+        return {(start, key): places for (start, end, key), places in groups.items() if self.is_tested(start, end)}
+
+    def is_tested(self, start: int, end: int) -> bool:
+        """Return whether a window is whole, and the job has written it: in append mode once it is closed."""
+        draft = self.trial.draft
+        is_written = draft.output_mode != "append" or draft.row_per_record or end <= self.plan.closed_until
+        return is_written and is_whole(self.plan, start)
+
+
+def compute_rows(
+    trial: Trial, groups: Mapping[RowKey, Sequence[int]], pipeline: Pipeline
+) -> dict[RowKey, dict[str, Any]]:
+    """Compute the measures of each row from the places of its records in a trial, which may have other types."""
+    computed = {}
+    for key, places in groups.items():
+        records = (trial.records[place] for place in places)
+        rows = [make_counted_row(record, record.evaluated) for record in records if record.evaluated is not None]
+        if rows:
+            computed[key] = finish_values(pipeline, merge_values(pipeline, *zip(*rows, strict=True)))
+    return computed
 
 
 def index_rows(trial: Trial, reading: JobReading) -> IndexedRows:
@@ -81,7 +191,7 @@ def _select_latest(draft: JobDraft, rows: Sequence[Values]) -> Iterable[Values]:
 
 def _list_ids(trial: Trial) -> set[Any]:
     (part,) = trial.draft.key
-    return {record.parsed.values[part.field] for batch in trial.batches for record in batch if record.reason is None}
+    return {values[part.field] for values in trial.list_values()}
 
 
 def _merge_row(draft: JobDraft, merged: Mapping[str, Any] | None, row: Values) -> dict[str, Any]:

@@ -57,22 +57,25 @@ def _show(home: Path, started: str, address: str) -> bool:
     sys.stdout.write(f"{send_payments(bootstrap):,} payments are in topic `{TOPIC}`. Your two jobs read them.\n")
     sys.stdout.flush()
     _run_job("stream_job", bootstrap, str(home))
-    _run_job("nightly_job", bootstrap, address)
-    tables = ("--stream", f"{home}/payments_hourly", "--batch", f"env:{ADDRESS}#payments_hourly")
-    _type("adopt", "payments", "--checkpoint", f"{home}/checkpoint", *tables, "--yes")
+    jobs = ("adopt", "payments", "--checkpoint", f"{home}/checkpoint", "--stream", f"{home}/payments_hourly")
+    _type(*jobs, "--yes")
+    _write("The batch job runs, up to the offsets of `cutover cut payments --env`, and is adopted, too.")
+    lines = _run("cut", "payments", "--env").splitlines()
+    variables = dict(line.split("=", 1) for line in lines if "=" in line)
+    _run_job("nightly_job", bootstrap, address, variables=variables)
+    (home / "pipelines" / "payments.py").unlink()
+    _type(*jobs, "--batch", f"env:{ADDRESS}#payments_hourly", "--yes")
     _type("follow", "payments", "--drain")
-    sys.stdout.write("\nThe batch job runs again, up to the offsets of `cutover cut payments --env`.\n")
-    agreed = _compare(bootstrap, address)
-    sys.stdout.write("\nSomebody changes the batch job: declined payments count, too.\n")
-    return (agreed, _compare(bootstrap, address, CHANGED)) == (0, 1)
-
-
-def _compare(bootstrap: str, address: str, *condition: str) -> int:
-    """Run the batch job and compare; return the exit code of the comparison."""
-    environment = [line.split("=", 1) for line in _run("cut", "payments", "--env").splitlines() if "=" in line]
-    _run_job("nightly_job", bootstrap, address, *condition, variables=dict(environment))
     _type("batch", "payments")
-    return _type("reconcile", "payments")
+    agreed = _type("reconcile", "payments")
+    _write("Somebody changes the batch job: declined payments count, too. It runs again.")
+    _run_job("nightly_job", bootstrap, address, CHANGED, variables=variables)
+    return (agreed, _type("reconcile", "payments")) == (0, 1)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"\n{text}\n")
+    sys.stdout.flush()
 
 
 def _run_job(name: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:

@@ -18,7 +18,7 @@ def main(bootstrap: str, folder: str) -> None:
     table = f"{folder}/payments_hourly"
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     source = source.option("subscribe", "payments").option("startingOffsets", "earliest")
-    messages = source.option("maxOffsetsPerTrigger", 800).load()
+    messages = source.option("maxOffsetsPerTrigger", 1_500).load()
     payments = messages.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("payment")).select("payment.*")
     hourly = (
         payments.where("status = 'settled'")

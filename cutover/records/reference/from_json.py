@@ -49,15 +49,15 @@ _OLD_ZONE = re.compile(
 _FIRST_DAY, _AFTER_LAST_DAY = ((day - date(1970, 1, 1)).days for day in (FIRST_DATE, AFTER_LAST_DATE))
 
 
-def parse_job_value(value: bytes, topic: Topic) -> ParsedRecord:
-    """Parse a value of at most `max_value_bytes` of a topic in this form."""
+def parse_job_value(value: bytes, topic: Topic, *, counts_unknown: bool = True) -> ParsedRecord:
+    """Parse a value of at most `max_value_bytes` of a topic in this form, and perhaps count its unknown fields."""
     text = value.decode("utf-8", "replace")
     fields = list_fields(topic)
     values, invalid_fields = read_job_fields(text, fields, topic)
     return ParsedRecord(
         reason=min((invalid.reason for invalid in invalid_fields), key=REASONS.index, default=None),
         values=values,
-        unknown=len(list_unknown_names(text, topic)),
+        unknown=len(list_unknown_names(text, topic)) if counts_unknown else 0,
         invalid_fields=tuple(invalid_fields),
     )
 

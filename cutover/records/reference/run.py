@@ -1,7 +1,7 @@
 """Both paths in plain Python: classes, windows, measures, and the streaming watermark after each epoch."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,15 +130,29 @@ def compute_reference(
     )
 
 
-def group_records(
-    pipeline: Pipeline, epochs: Iterable[tuple[Sequence[EvaluatedRecord], int | None]]
-) -> dict[Group, list[CountedRow]]:
-    """Group the accepted records of successive epochs, each with the watermark by which its records are classified."""
-    state = _RunState()
-    for records, watermark in epochs:
-        for record in records:
-            _classify(state, pipeline, record, watermark)
-    return state.groups
+def place_records(
+    pipeline: Pipeline, records: Iterable[EvaluatedRecord], watermark: int | None
+) -> Iterator[tuple[EvaluatedRecord, Twin | None, tuple[Group, ...]]]:
+    """Yield the well-formed records of an epoch with their twin and the groups in which they count.
+
+    The filter is not applied, and a record counts only once of those that pass it and share a twin.
+
+    Args:
+        pipeline: A definition with `stream`, of which no record is ahead of its time.
+        records: Of one epoch.
+        watermark: By which they are classified.
+    """
+    name, margin = pipeline.source.record_id, compute_late_margin(pipeline)
+    oldest_remembered = compute_oldest_remembered(pipeline, watermark)
+    for record in records:
+        if record.evaluated is None or record.event is None:
+            continue
+        if oldest_remembered is not None and record.event < oldest_remembered:
+            continue
+        windows = pipeline.window.assign_windows(record.event)
+        in_time = (window for window in windows if watermark is None or window.end + margin > watermark)
+        twin = None if name is None else (record.parsed.values[name], record.event)
+        yield record, twin, tuple((start, end, record.evaluated.key) for start, end in in_time)
 
 
 def evaluate_records(
@@ -158,6 +172,17 @@ def _evaluate_topic(
     pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
 ) -> list[EvaluatedRecord]:
     parsed = [parse_record(record.value, side.source) for record in records]
+    return evaluate_parsed_records(pipeline, side, records, parsed, dimensions)
+
+
+def evaluate_parsed_records(
+    pipeline: Pipeline,
+    side: Pipeline,
+    records: Sequence[RawRecord],
+    parsed: Sequence[ParsedRecord],
+    dimensions: DimensionsAt,
+) -> list[EvaluatedRecord]:
+    """Evaluate the expressions of a side of a join, or of a pipeline without one, over records that are parsed."""
     well_formed = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
     evaluations = iter(
         evaluate_expressions(side, [look_up_columns(side, values, dimensions(raw)) for values, raw in well_formed])
@@ -272,16 +297,16 @@ def _advance_watermark(
 
 def merge_sessions(single_rows: Mapping[Group, list[CountedRow]]) -> dict[Group, list[CountedRow]]:
     """Merge the windows of single rows into sessions: touching windows of a key become one group."""
+    by_key: dict[tuple[Any, ...], dict[Interval, list[CountedRow]]] = {}
+    for (start, end, key), rows in single_rows.items():
+        by_key.setdefault(key, {})[Interval(start, end)] = rows
     sessions: dict[Group, list[CountedRow]] = {}
-    for key in {group[2] for group in single_rows}:
-        rows_by_interval = {Interval(*group[:2]): rows for group, rows in single_rows.items() if group[2] == key}
+    for key, rows_by_interval in by_key.items():
+        remaining = deque(sorted(rows_by_interval))
         for start, end in merge_intervals(rows_by_interval):
-            merged = (
-                rows
-                for interval, rows in sorted(rows_by_interval.items())
-                if start <= interval.start and interval.end <= end
-            )
-            sessions[start, end, key] = [row for rows in merged for row in rows]
+            session = sessions[start, end, key] = []
+            while remaining and remaining[0].start <= end:
+                session += rows_by_interval[remaining.popleft()]
     return sessions
 
 

@@ -14,9 +14,9 @@ from cutover.adoption.completion import complete_draft, list_variants
 from cutover.adoption.draft import JobDraft, KeyPart, Question, Stated
 from cutover.adoption.evidence import ReadBatch, ReadPlan
 from cutover.adoption.filters import make_lower_bound, make_upper_bound
-from cutover.adoption.hypotheses import evaluate_draft, find_matches, verify
+from cutover.adoption.hypotheses import find_matches, verify
 from cutover.adoption.query import Aggregate, QueryShape
-from cutover.adoption.trial import JobReading, is_equal
+from cutover.adoption.trial import JobReading, evaluate_draft, is_equal
 from cutover.definition import Fixed
 from cutover.log.kafka import RawRecord
 
