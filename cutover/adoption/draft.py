@@ -80,15 +80,24 @@ class MeasureChoice:
     kind: str  # name in `MEASURES`
     expression: str | None = None  # None: of `Count`
     type: str | None = None  # of the field that is the expression; None: as the draft has it
+    condition: str | None = None  # of the records that count; None: all
+    has_zero: bool = False  # other records count as 0, so that a sum of none is 0, not null
+
+    @property
+    def conditional(self) -> str | None:
+        """The expression with its condition, as a definition has it."""
+        if self.condition is None:
+            return self.expression
+        return f"CASE WHEN {self.condition} THEN {self.expression}{' ELSE 0' if self.has_zero else ''} END"
 
     @property
     def text(self) -> str:
         """The measure as a definition has it."""
-        return f"{self.kind}()" if self.expression is None else f"{self.kind}({json.dumps(self.expression)})"
+        return f"{self.kind}()" if self.expression is None else f"{self.kind}({json.dumps(self.conditional)})"
 
     def make(self) -> Measure:
         """Make the measure."""
-        return Count() if self.expression is None else MEASURES[self.kind](self.expression)  # type: ignore[call-arg]  # all but `Count` take an expression
+        return Count() if self.expression is None else MEASURES[self.kind](self.conditional)  # type: ignore[call-arg]  # all but `Count` take an expression
 
 
 def parse_measure(column: str, text: str) -> MeasureChoice:

@@ -81,6 +81,7 @@ def _list_sign_filters(name: str, values: set[Any]) -> Iterator[Filter]:
         yield _filter(name, "<> 0", lambda actual: actual is not None and actual != 0)
     if any(value < 0 for value in values):
         yield _filter(name, ">= 0", lambda actual: actual is not None and actual >= 0)
+        yield _filter(name, "< 0", lambda actual: actual is not None and actual < 0)
 
 
 def _literal(value: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Any, TypeVar
 
+from cutover.adoption.conditional import find_conditional
 from cutover.adoption.draft import JobDraft, MeasureChoice
 from cutover.adoption.evidence import drop_zone
 from cutover.adoption.filters import (
@@ -118,32 +119,59 @@ def find_matches(
         reading: What was read.
         is_filtered: The drafts have a filter already, which the caller states.
     """
+    folds = [Fold(trial, reading) for trial in trials]
     scored = [
-        (score, fold, condition)
-        for fold in (Fold(trial, reading) for trial in trials)
-        for score, condition in _score_filters(fold, is_filtered=is_filtered)
+        (score, fold, condition) for fold in folds for score, condition in _score_filters(fold, is_filtered=is_filtered)
     ]
-    closest = _keep_best(scored, lambda entry: -entry[0])
+    closest = keep_best(scored, lambda entry: -entry[0])
     closest.sort(key=lambda entry: (entry[2].sql is not None, len(entry[2].sql or "")))
     matches = []
-    evaluated: dict[tuple[str, str | None], Sequence[Trial]] = {}
+    variants_of: dict[tuple[str, str | None], Sequence[Trial]] = {}
     for _, fold, condition in closest[:MAX_MATCHED]:
-        draft = fold.trial.draft
-        name = draft.event_time, draft.record_id
-        evaluated[name] = evaluated.get(name) or variants(draft)
-        matches.append(_match(fold, evaluated[name], condition))
-    best_matches = _keep_best(matches, lambda match: match.share)
-    if best_matches and best_matches[0].share < 1 and not is_filtered:
-        best_matches, count = _refine(best_matches)
-        return best_matches, len(scored) + count
-    return best_matches, len(scored)
+        name = _name_evaluation(fold)
+        variants_of[name] = variants_of.get(name) or variants(fold.trial.draft)
+        matches.append(match_fold(fold, variants_of[name], condition))
+    best_matches = keep_best(matches, lambda match: match.share)
+    if not best_matches or best_matches[0].share == 1 or best_matches[0].draft.row_per_record:
+        return best_matches, len(scored)
+    unfiltered = [
+        match_fold(fold, variants_of[name], NO_FILTER)
+        for name, fold in {_name_evaluation(fold): fold for fold in folds}.items()
+        if name in variants_of
+    ]
+    conditional, tried = _add_conditions([*best_matches[:MAX_REFINED], *unfiltered])
+    if is_filtered or (conditional and conditional[0].share == 1):
+        return conditional or best_matches, len(scored) + tried
+    refined, count = _refine(best_matches)
+    tried += count
+    if refined[0].share < 1:
+        refined, count = _add_conditions(refined[:MAX_REFINED])
+        tried += count
+    return keep_best([*refined, *conditional], lambda match: match.share), len(scored) + tried
+
+
+def _name_evaluation(fold: Fold) -> tuple[str, str | None]:
+    return fold.trial.draft.event_time, fold.trial.draft.record_id
+
+
+def _add_conditions(matches: Sequence[Match]) -> tuple[list[Match], int]:
+    """Give columns that no measure reproduces measures of the records that a condition selects; keep the best."""
+    tried, conditional = 0, list[Match]()
+    for match in matches:
+        columns = find_conditional(match.evaluated, match.trials, match.condition, match.equal)
+        tried += sum(count for _, _, count in columns.values())
+        better = {column: (choices, equal) for column, (choices, equal, _) in columns.items() if choices}
+        measures = {**match.measures, **{column: choices for column, (choices, _) in better.items()}}
+        equal = {**match.equal, **{column: equal for column, (_, equal) in better.items()}}
+        conditional.append(replace(match, measures=measures, equal=equal))
+    return keep_best(conditional, lambda match: match.share), tried
 
 
 def _score_filters(fold: Fold, *, is_filtered: bool) -> list[tuple[int, Filter]]:
     """Score the filters of a trial; each pair of them, and bounds with the best ones, only if none leaves the rows."""
 
     def score(filters: Iterable[Filter]) -> list[tuple[int, Filter]]:
-        return [(_score(fold, condition), condition) for condition in filters]
+        return [(score_filter(fold, condition), condition) for condition in filters]
 
     if is_filtered:
         return score([NO_FILTER])
@@ -165,14 +193,14 @@ def _refine(matches: list[Match]) -> tuple[list[Match], int]:
         closer = list[Match]()
         for match in best[:MAX_REFINED]:
             conditions = list(_list_further(match))
-            quick = [_match(match.evaluated, _restrict(match), condition) for condition in conditions]
+            quick = [match_fold(match.evaluated, _restrict(match), condition) for condition in conditions]
             closer += [replace(each, trials=match.trials) for each in quick if each.share > match.share]
             tried += len(conditions)
-        closest = _keep_best(closer, lambda match: match.share)[:MAX_REFINED]
+        closest = keep_best(closer, lambda match: match.share)[:MAX_REFINED]
         if not closest:
             break
-        full = [_match(match.evaluated, match.trials, match.condition) for match in closest]
-        best = _keep_best(full, lambda match: match.share)
+        full = [match_fold(match.evaluated, match.trials, match.condition) for match in closest]
+        best = keep_best(full, lambda match: match.share)
         if best[0].share == 1:
             break
     return sorted(best, key=lambda match: len(match.condition.sql or "")), tried
@@ -195,11 +223,26 @@ def _list_further(match: Match) -> Iterator[Filter]:
     return (combine_filters(match.condition, condition) for condition in further)
 
 
+def list_likely_filters(fold: Fold, *, is_filtered: bool) -> list[Filter]:
+    """List the filters that leave as many records as a column of the table counts, whatever the windows are."""
+    if is_filtered:
+        return [NO_FILTER]
+    filters = [NO_FILTER, *list_filters(fold.trial.draft, fold.trial.list_values()), *_list_thresholds(fold, NO_FILTER)]
+    totals = _count_records(fold)
+    likely = [each for each in filters if sum(len(record.rows) for record in fold.select(each)) in totals]
+    return likely or filters[:MAX_MATCHED]
+
+
+def _count_records(fold: Fold) -> set[int]:
+    """Count the records of the table by each column that may count them."""
+    rows = fold.table.rows.values()
+    whole = [column for column, kind in fold.trial.draft.value_columns.items() if kind in WHOLE_TYPES]
+    return {sum(row[column] or 0 for row in rows) for column in whole}
+
+
 def _list_thresholds(fold: Fold, base: Filter) -> Iterator[Filter]:
     """Yield bounds of numbers that, with another filter, leave as many records as a column of the table counts."""
-    draft, rows = fold.trial.draft, fold.table.rows.values()
-    whole = [column for column, kind in draft.value_columns.items() if kind in WHOLE_TYPES]
-    totals = {sum(row[column] or 0 for row in rows) for column in whole}
+    draft, totals = fold.trial.draft, _count_records(fold)
     counted = [
         (record.values, sum(fold.is_tested(start, end) for start, end, _ in record.rows))
         for record in fold.select(base)
@@ -213,12 +256,13 @@ def _list_thresholds(fold: Fold, base: Filter) -> Iterator[Filter]:
             yield from (make(name, values, place) for place, count in enumerate(passing) if count in totals)
 
 
-def _keep_best(items: Sequence[Item], rate: Callable[[Item], float]) -> list[Item]:
+def keep_best(items: Sequence[Item], rate: Callable[[Item], float]) -> list[Item]:
+    """Return the items that are rated highest."""
     highest = max(map(rate, items), default=0.0)
     return [item for item in items if rate(item) == highest]
 
 
-def _score(fold: Fold, condition: Filter) -> int:
+def score_filter(fold: Fold, condition: Filter) -> int:
     """Count the rows that only one side has, and those whose number of records no column of the table has."""
     draft, table, groups = fold.trial.draft, fold.table, fold.group(condition)
     columns = [name for name, kind in draft.value_columns.items() if kind in WHOLE_TYPES and not draft.row_per_record]
@@ -228,7 +272,7 @@ def _score(fold: Fold, condition: Filter) -> int:
     return len(groups.keys() ^ table.rows.keys()) + table.copies + min(differing, default=0)
 
 
-def _match(fold: Fold, variants: Sequence[Trial], condition: Filter) -> Match:
+def match_fold(fold: Fold, variants: Sequence[Trial], condition: Filter) -> Match:
     """Count for each column the cells that each measure reproduces, with each type that numbers may have."""
     draft, table, groups = fold.trial.draft, fold.table, fold.group(condition)
     columns = list(draft.measures if draft.row_per_record else draft.value_columns)

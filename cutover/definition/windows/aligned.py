@@ -168,7 +168,7 @@ _LONGEST = 33 * MICROSECONDS["day"]  # 31 days, and a zone that repeated a date
 _MONTHS_NEAR = range(-2, 3)
 
 
-def _is_zone(name: object) -> bool:
+def is_zone(name: object) -> bool:
     """Return whether a name means the same zone to Python and Java; they interpret short names differently."""
     if not isinstance(name, str) or not ("/" in name or name == "UTC") or name.startswith(("posix/", "right/")):
         return False
@@ -188,7 +188,7 @@ class CalendarWindows(AlignedWindowFn):
 
     def __post_init__(self) -> None:
         kind = type(self).__name__
-        if not _is_zone(self.zone):
+        if not is_zone(self.zone):
             zone = self.zone if isinstance(self.zone, str) else repr(self.zone)
             msg = f"Window `{kind}`: zone: expected a name such as `Europe/Berlin` or `UTC`, got `{zone[:80]}`."
             raise DefinitionError(msg)

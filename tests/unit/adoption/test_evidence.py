@@ -83,6 +83,6 @@ def test_filters_are_those_that_the_values_suggest() -> None:
     filters = {each.sql: each for each in list_filters(draft, records)}
 
     values = {f"status {sign} '{value}'" for sign in ("=", "<>") for value in ("ok", "bad")}
-    assert set(filters) == values | {"status IS NOT NULL", "amount > 0", "amount <> 0", "amount >= 0"}
+    assert set(filters) == values | {"status IS NOT NULL", "amount > 0", "amount <> 0", "amount >= 0", "amount < 0"}
     assert [filters["status <> 'bad'"].passes(record) for record in records[:3]] == [True, False, False]
     assert [filters["amount >= 0"].passes(record) for record in records[2:4]] == [False, True]

@@ -2,10 +2,11 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from cutover.adoption.completion import complete_draft, list_variants
 from cutover.adoption.draft import JobDraft, KeyPart, Question, Stated
 from cutover.adoption.evidence import ReadBatch, ReadPlan
 from cutover.adoption.filters import make_lower_bound, make_upper_bound
-from cutover.adoption.hypotheses import find_matches, verify
+from cutover.adoption.hypotheses import Match, find_matches, verify
 from cutover.adoption.query import Aggregate, QueryShape
 from cutover.adoption.trial import JobReading, evaluate_draft, is_equal
 from cutover.definition import Fixed
@@ -22,6 +23,7 @@ from cutover.log.kafka import RawRecord
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 Record = Mapping[str, Any]
+Measures = Mapping[str, Callable[[Sequence[Record]], object]]
 PAYMENTS: Sequence[Record] = [
     {
         "merchant": "abc"[number % 3],
@@ -58,19 +60,23 @@ SHAPE = QueryShape(
 )
 
 
-def read_log(passes: Callable[[Record], bool]) -> JobReading:
-    """Return the log, with the table of a job that has a filter."""
+def read_log(
+    passes: Callable[[Record], bool],
+    measures: Mapping[str, Callable[[Sequence[Record]], object]] = MappingProxyType({}),
+) -> JobReading:
+    """Return the log, with the table of a job that has a filter, and perhaps further measures."""
     records = [
         RawRecord(partition=0, offset=offset, log_time_micros=0, value=json.dumps(each).encode())
         for offset, each in enumerate(PAYMENTS)
     ]
-    groups = defaultdict[tuple[datetime, str], list[Decimal]](list)
+    groups = defaultdict[tuple[datetime, str], list[Record]](list)
     for each in filter(passes, PAYMENTS):
         hour = datetime.fromisoformat(each["at"]).replace(minute=0, tzinfo=None)
-        groups[hour, each["merchant"]].append(Decimal(each["amount"]))
+        groups[hour, each["merchant"]].append(each)
     rows = [
-        {"hour": hour, "merchant": key, "payments": len(values), "total": sum(values)}
-        for (hour, key), values in groups.items()
+        {"hour": hour, "merchant": key, "payments": len(group), "total": sum(Decimal(each["amount"]) for each in group)}
+        | {name: measure(group) for name, measure in measures.items()}
+        for (hour, key), group in groups.items()
     ]
     batch = ReadBatch(number=0, ends={0: len(records)}, judged_by=0, watermark=0)
     plan = ReadPlan(starts={0: 0}, batches=(batch,), whole_from=None, closed_until=0, records=len(records))
@@ -94,15 +100,7 @@ def take_first(question: Question) -> str:
 )
 def test_the_filter_of_a_job_is_found(passes: Callable[[Record], bool], where: str | None) -> None:
     reading = read_log(passes)
-    matches, _ = find_matches(
-        [evaluate_draft(DRAFT, (), reading)],
-        lambda draft: [
-            evaluate_draft(_with_types(draft, variant.types), variant.choices, reading)
-            for variant in list_variants(draft, SHAPE)
-        ],
-        reading,
-        is_filtered=False,
-    )
+    matches, _ = search(DRAFT, reading)
     draft = complete_draft(matches[0], SHAPE, Stated(), take_first)
 
     assert {column: choice.text for column, choice in draft.measures.items()} == {
@@ -113,6 +111,57 @@ def test_the_filter_of_a_job_is_found(passes: Callable[[Record], bool], where: s
     assert draft.where == where
     check = verify(draft, reading)
     assert (check.is_exact, check.differences) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("measures", "chosen"),
+    [
+        (
+            {"failed": lambda rows: sum(each["status"] == "failed" for each in rows)},
+            {"failed": "Sum(\"CASE WHEN status = 'failed' THEN 1 ELSE 0 END\")"},
+        ),
+        (
+            {"refunds": lambda rows: add(each["amount"] for each in rows if Decimal(each["amount"]) < 0)},
+            {"refunds": 'Sum("CASE WHEN amount < 0 THEN amount END")'},
+        ),
+        (
+            {
+                "settled": lambda rows: add(each["amount"] for each in rows if each["status"] == "settled"),
+                "known": lambda rows: sum(each["status"] is not None for each in rows),
+            },
+            {
+                "settled": "Sum(\"CASE WHEN status = 'settled' THEN amount END\")",
+                "known": 'Sum("CASE WHEN status IS NOT NULL THEN 1 ELSE 0 END")',
+            },
+        ),
+    ],
+)
+def test_the_condition_of_a_measure_is_found(measures: Measures, chosen: Mapping[str, str]) -> None:
+    reading = read_log(lambda _: True, measures)
+    kinds = {name: "BIGINT" if name in {"failed", "known"} else "DECIMAL(20,2)" for name in measures}
+    drafted = replace(DRAFT, value_columns={**DRAFT.value_columns, **kinds})
+    matches, _ = search(drafted, reading)
+    draft = complete_draft(matches[0], SHAPE, Stated(), take_first)
+
+    assert {column: draft.measures[column].text for column in measures} == chosen
+    assert draft.where is None
+    assert verify(draft, reading).is_exact
+
+
+def add(amounts: Iterable[str]) -> Decimal | None:
+    return sum(map(Decimal, amounts), Decimal(0)) if (amounts := list(amounts)) else None
+
+
+def search(draft: JobDraft, reading: JobReading) -> tuple[Sequence[Match], int]:
+    return find_matches(
+        [evaluate_draft(draft, (), reading)],
+        lambda variant_of: [
+            evaluate_draft(_with_types(variant_of, variant.types), variant.choices, reading)
+            for variant in list_variants(variant_of, SHAPE)
+        ],
+        reading,
+        is_filtered=False,
+    )
 
 
 def _with_types(draft: JobDraft, types: Mapping[str, str]) -> JobDraft:
