@@ -1,27 +1,20 @@
 """Adoption of a team's jobs: reads what they have left behind, drafts a definition, and tests it against the log."""
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
 from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job
-from cutover.adoption.completion import (
-    Variant,
-    choose_match,
-    complete_draft,
-    describe_decisions,
-    list_variants,
-)
+from cutover.adoption.completion import complete_draft, list_variants
 from cutover.adoption.draft import Choose, JobDraft, Seen, Stated
-from cutover.adoption.evidence import RecordSample, StreamTable, open_job_table, plan_read, read_planned, sample_records
-from cutover.adoption.hypotheses import DraftCheck, Match, find_matches, verify
-from cutover.adoption.proposal import begin_draft, list_event_times, propose
+from cutover.adoption.evidence import RecordSample, open_job_table, plan_read, read_planned, sample_records
+from cutover.adoption.hypotheses import DraftCheck, Match
+from cutover.adoption.proposal import begin_draft, propose
 from cutover.adoption.query import QueryShape, describe_query
-from cutover.adoption.trial import JobReading, Trial, evaluate_draft
+from cutover.adoption.search import Job, UnexplainedColumn, reject_days, reject_untested_days, search
+from cutover.adoption.trial import JobReading
 from cutover.counts import count_noun
-from cutover.definition.model.spark_stream import OutputMode
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient
@@ -29,10 +22,7 @@ from cutover.output.console import ReportProgress
 from cutover.positions.spark_checkpoint import SparkCheckpoint, read_checkpoint
 from cutover.settings import Settings
 
-_ORDER_NAME = re.compile("batch|epoch|version|updat|written|load")
-
-MAX_EVENT_TIMES = 3
-"""Fields that are tried as the event time."""
+NO_WHOLE_WINDOW = "its batches hold no whole window that the table has to have"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +48,7 @@ class Adoption:
     tried: int  # hypotheses
     verification: DraftCheck | None
     obstacle: str | None  # why nothing was tested
+    unexplained: Mapping[str, UnexplainedColumn] = field(default_factory=dict)  # column of the table
     batch: AdoptedBatchJob | None = None
 
     @property
@@ -102,6 +93,8 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
             delay=shape.delay,
             has_row_per_record=draft.row_per_record,
         )
+        if isinstance(plan, str) and shape.day is not None:
+            raise reject_untested_days(shape.day.name, plan)
         if isinstance(plan, str):
             adoption = _leave_untested(draft, shape, request.stated, choose, sample, plan)
             return _add_batch(connection, request, adoption, plan, choose)
@@ -110,7 +103,18 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
         rows = table.read_rows(list(dict.fromkeys(columns)), draft.start_column, plan.whole_from)
         reading = JobReading(plan=plan, records=read_planned(client, shape.topic, plan), rows=rows)
         report("Trying hypotheses")
-        adoption = _test(draft, shape, table, sample, reading, stated=request.stated, choose=choose)
+        job = Job(shape=shape, table=table, sample=sample, stated=request.stated, choose=choose)
+        if shape.day is not None:
+            raise reject_days(draft, job, reading)
+        outcome = search(draft, job, reading)
+        adoption = Adoption(
+            draft=outcome.draft,
+            sampled=sample.records,
+            tried=outcome.tried,
+            verification=outcome.verification,
+            unexplained=outcome.unexplained,
+            obstacle=None if outcome.verification.cells else NO_WHOLE_WINDOW,
+        )
         return _add_batch(connection, request, adoption, reading, choose)
 
 
@@ -162,83 +166,3 @@ def _leave_untested(
     return Adoption(
         draft=replace(completed, seen=seen), sampled=sample.records, tried=0, verification=None, obstacle=obstacle
     )
-
-
-def _test(  # noqa: PLR0913 -- what is known of a job
-    draft: JobDraft,
-    shape: QueryShape,
-    table: StreamTable,
-    sample: RecordSample,
-    reading: JobReading,
-    *,
-    stated: Stated,
-    choose: Choose,
-) -> Adoption:
-    """Try hypotheses, complete the draft by the best one, and verify the result."""
-
-    def make_variants(variant_of: JobDraft) -> Sequence[Trial]:
-        return [_evaluate(variant_of, variant, reading) for variant in list_variants(variant_of, shape)]
-
-    tried, matches = 0, list[Match]()
-    for parse in ("from_json", "strict"):
-        drafts = [
-            replace(draft, parse=parse, event_time=name, record_id=record_id)
-            for name in list_event_times(shape, sample, stated)[:MAX_EVENT_TIMES]
-            for record_id in _list_record_ids(draft)
-        ]
-        trials = [
-            replace(trial, draft=replace(trial.draft, output_mode=mode, single_watermark=single, latest_by=latest_by))
-            for trial in (evaluate_draft(each, (), reading) for each in drafts)
-            for mode in _list_modes(draft, shape, table)
-            for single in ((False, True) if shape.drops_late and mode != "complete" else (False,))
-            for latest_by in _list_orders(draft, reading)
-        ]
-        found, count = find_matches(trials, make_variants, reading, is_filtered=stated.where is not None)
-        tried += count
-        if not matches or found[0].share > matches[0].share:
-            matches = found
-        if matches[0].share == 1:
-            break
-    match = choose_match(matches, stated, choose)
-    completed = complete_draft(match, shape, stated, choose)
-    verification = verify(completed, reading)
-    return Adoption(
-        draft=describe_decisions(completed, matches, verification, stated),
-        sampled=sample.records,
-        tried=tried,
-        verification=verification,
-        obstacle=None if verification.cells else "its batches hold no whole window that the table has to have",
-    )
-
-
-def _evaluate(draft: JobDraft, variant: Variant, reading: JobReading) -> Trial:
-    return evaluate_draft(replace(draft, types=variant.types), variant.choices, reading)
-
-
-def _list_record_ids(draft: JobDraft) -> list[str | None]:
-    """List the ids by which a record that was sent twice may count once: a job may merge by the id of its rows."""
-    if draft.record_id is not None or not draft.row_per_record:
-        return [draft.record_id]
-    return [None, draft.key[0].field]
-
-
-def _list_modes(draft: JobDraft, shape: QueryShape, table: StreamTable) -> Sequence[OutputMode]:
-    if table.output_mode is not None or draft.row_per_record or not shape.drops_late:
-        return [draft.output_mode]
-    return ["update", "append", "complete"]
-
-
-def _list_orders(draft: JobDraft, reading: JobReading) -> list[str | None]:
-    """List the columns that may order the rows of a window and key, if it has several."""
-    names = [draft.start_column, *(part.column for part in draft.key)]
-    keys = [tuple(row[name] for name in names) for row in reading.rows]
-    if draft.row_per_record or len(set(keys)) == len(keys):
-        return [None]
-    values: dict[str, set[object]] = {name: set() for name in draft.value_columns}
-    for key, row in zip(keys, reading.rows, strict=True):
-        for name, known in values.items():
-            if row[name] is not None:
-                known.add((key, row[name]))
-    orders = [name for name, known in values.items() if len(known) == len(keys)]
-    orders.sort(key=lambda name: _ORDER_NAME.search(name.lower()) is None)
-    return list(orders[:1]) or [None]

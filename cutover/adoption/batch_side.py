@@ -13,10 +13,12 @@ import duckdb
 from cutover.adoption.draft import Choose, JobDraft, Question
 from cutover.adoption.evidence import drop_zone
 from cutover.adoption.hypotheses import DraftCheck, verify
-from cutover.adoption.trial import JobReading
+from cutover.adoption.trial import JobReading, evaluate_draft
+from cutover.adoption.zones import find_local_windows
 from cutover.counts import count_noun
 from cutover.definition.model.batch_job import BatchJob, Iceberg, JobTableKind, Parquet, Postgres
 from cutover.definition.model.spark_stream import WINDOW_START, Delta
+from cutover.durations import shorten_duration
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.tables import delta
@@ -94,6 +96,9 @@ def adopt_batch_job(
         DefinitionError: A column is missing, or the table cannot be compared by windows.
         LakeError: It cannot be read.
     """
+    if draft.window.merges:
+        msg = "--batch: expected fixed or sliding windows, by whose start alone a row of the batch table is assigned, "
+        raise DefinitionError(msg + "the streaming job has sessions.\nHint: adopt it without `--batch`.")
     if draft.row_per_record:
         msg = "--batch: expected a streaming job with a row per window and key, by which the batch table is compared."
         raise DefinitionError(msg + "\nHint: `cutover diff` compares two tables with a row per record.")
@@ -114,8 +119,26 @@ def adopt_batch_job(
         rows = list(_read_rows(connection, list(names.values()), untyped))
         ends = bound.position.topics[draft.topic]
     records = [[r for r in batch if r.offset < ends.get(r.partition, 0)] for batch in reading.records]
-    check = verify(_make_batch_draft(draft, names), replace(reading, records=records, rows=rows))
+    batch_draft, batch_reading = _make_batch_draft(draft, names), replace(reading, records=records, rows=rows)
+    check = verify(batch_draft, batch_reading)
+    if not check.is_exact:
+        _check_zone(batch_draft, batch_reading, place)
     return AdoptedBatchJob(job=job, check=check, obstacle=None)
+
+
+def _check_zone(draft: JobDraft, reading: JobReading, place: str) -> None:
+    """Reject a table whose windows are others than those of the streaming job, such as days of a zone.
+
+    Raises:
+        DefinitionError: They reproduce every cell of the table.
+    """
+    trial = evaluate_draft(draft, tuple(dict.fromkeys(draft.measures.values())), reading)
+    windows = find_local_windows([trial], lambda _: [trial], reading, is_filtered=True)
+    if windows is not None and windows.is_exact:
+        expected = f"expected the windows of the streaming job ({shorten_duration(draft.window.reach or 0)} in UTC)"
+        msg = f"--batch `{mask_source(place)}`: {expected}, those of the table are {windows.describe()}, which "
+        msg += f"reproduce {windows.describe_cells()}.\nHint: a definition has one window for both jobs, and no zone: "
+        raise DefinitionError(msg + "adopt the streaming job without `--batch`.")
 
 
 def _find_gap(position: Position, draft: JobDraft, reading: JobReading) -> str | None:
@@ -189,6 +212,7 @@ def _make_batch_draft(draft: JobDraft, names: Mapping[str, str]) -> JobDraft:
         start_column=names[WINDOW_START],
         key=tuple(replace(part, column=names[part.field]) for part in draft.key),
         measures={names[draft.name_measure(column)]: choice for column, choice in draft.measures.items()},
+        value_columns={names[draft.name_measure(column)]: draft.value_columns[column] for column in draft.measures},
         output_mode="complete",
         latest_by=None,
     )

@@ -1,5 +1,6 @@
 """Completion of a draft: the types that its numbers may have, and the measures, filter and mode that the log shows."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -109,10 +110,10 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
     if unknown:
         msg = f"--measure {unknown[0]}: expected a column of the table, it has {', '.join(draft.value_columns)}."
         raise DefinitionError(msg)
-    by_place = map_aggregates(draft, shape)
+    by_place = _map_aggregates(draft, shape)
     measures, seen, omitted = dict[str, MeasureChoice](), dict(draft.seen), dict[str, str]()
     for column in draft.value_columns:
-        choices, equal = _rank(match, column, by_place), match.equal[column]
+        choices, equal = rank_measures(match, column, shape), match.equal[column]
         if column in stated.measures:
             measures[column] = parse_measure(column, stated.measures[column])
             seen[f"measures.{column}"] = Seen(text="--measure")
@@ -128,12 +129,7 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
         msg = f"Table `{draft.table}`: expected a column that an aggregate of a field reproduces: {reasons}."
         raise DefinitionError(msg + "\nHint: `--measure COLUMN=MEASURE` states one, `--where CONDITION` the filter.")
     choices = sorted(measures.values(), key=lambda choice: " * " not in (choice.expression or ""))
-    chosen = {
-        name.strip("`"): choice.type
-        for choice in choices
-        if choice.expression and choice.type
-        for name in choice.expression.split(" * ")
-    }
+    chosen = {name: kind for choice in choices for name, kind in choice.types.items()}
     return replace(draft, measures=measures, seen=seen, omitted=omitted, types={**draft.types, **chosen})
 
 
@@ -144,20 +140,22 @@ def _describe_measure(choice: MeasureChoice, choices: Sequence[MeasureChoice], e
     return Seen(text=text, is_guess=bool(others) or equal < rows)
 
 
-def map_aggregates(draft: JobDraft, shape: QueryShape) -> dict[str, Aggregate]:
+def _map_aggregates(draft: JobDraft, shape: QueryShape) -> dict[str, Aggregate]:
     """Map the columns of the table to the aggregates of the state by their places, if both are as many."""
     columns = list(draft.value_columns)
     return dict(zip(columns, shape.aggregates, strict=True)) if len(columns) == len(shape.aggregates) else {}
 
 
-def _rank(match: Match, column: str, by_place: Mapping[str, Aggregate]) -> list[MeasureChoice]:
-    """Return the measures that a column may have: those of the aggregate at its place first, then those of its name."""
+def rank_measures(match: Match, column: str, shape: QueryShape) -> list[MeasureChoice]:
+    """Rank the measures that a column may have: those of the aggregate at its place first, then those of its name."""
+    by_place = _map_aggregates(match.draft, shape)
     kinds = by_place[column].measures if column in by_place else ()
     choices = match.measures[column]
     return sorted(
         choices,
         key=lambda choice: (
             choice.kind not in kinds,
+            len(choice.condition or ""),
             " * " in (choice.expression or ""),
             not _is_named(choice, column),
         ),
@@ -166,7 +164,9 @@ def _rank(match: Match, column: str, by_place: Mapping[str, Aggregate]) -> list[
 
 def _is_named(choice: MeasureChoice, column: str) -> bool:
     field, name = (choice.expression or "").strip("`").lower(), column.lower()
-    return bool(field) and (field in name or choice.kind.lower() in name)
+    named = re.findall("'([^']+)'", choice.condition or "")
+    is_of_value = any(value.lower() in name for value in named)
+    return bool(field) and (field in name or choice.kind.lower() in name or is_of_value)
 
 
 def _choose_measure(column: str, choices: Sequence[MeasureChoice], choose: Choose) -> MeasureChoice:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from cutover.adoption.adopt import Adoption
 from cutover.adoption.draft import JobDraft, Seen
 from cutover.adoption.hypotheses import CellDifference
+from cutover.adoption.search import UnexplainedColumn
 from cutover.counts import count_noun
 from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.sessions import Sessions
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.output.cells import visible
 from cutover.timestamps import format_micros
@@ -17,8 +19,10 @@ _LINE = 118
 _LATEST = Seen(text="the table has several rows of a window and key, ordered by this column", is_guess=True)
 
 
-def format_window(window: SlidingWindows) -> str:
+def format_window(window: SlidingWindows | Sessions) -> str:
     """Format a window as a definition has it."""
+    if isinstance(window, Sessions):
+        return f'Sessions(gap="{window.gap}")'
     offset = f', offset="{format_duration(window.offset)}"' if window.offset else ""
     if window.every != window.size:
         return f'Sliding(size="{format_duration(window.size)}", every="{format_duration(window.every)}"{offset})'
@@ -71,9 +75,23 @@ def describe_test(adoption: Adoption) -> list[str]:
     windows = count_noun(verification.windows, "window")
     first = "Reproduces all" if verification.is_exact else "Reproduces only"
     lines = [f"{first} {cells} of the table in {windows}, computed from {basis}; {tried}."]
-    lines += [_describe_difference(cell) for cell in verification.differences] + batch
+    lines += [_describe_difference(cell) for cell in verification.differences]
+    for column, unexplained in adoption.unexplained.items():
+        lines += _describe_unexplained(column, unexplained)
+    lines += batch
     differences = adoption.batch.check.differences if adoption.batch and adoption.batch.check else ()
     return [*lines, *map(_describe_difference, differences)]
+
+
+def _describe_unexplained(column: str, unexplained: UnexplainedColumn) -> Iterator[str]:
+    """Describe the hypothesis that is closest to a column, and two cells that speak against it."""
+    check = unexplained.check
+    cells = f"{check.equal_cells:,} of {count_noun(check.cells, 'cell')}"
+    yield (
+        f"Column `{visible(column)}` is left out: nothing that was tried reproduces it; nearest is "
+        f"{unexplained.nearest.text}, in {cells}. Against it speak:"
+    )
+    yield from map(_describe_difference, check.differences[:2])
 
 
 def _describe_difference(cell: CellDifference) -> str:

@@ -10,9 +10,10 @@ from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.model.json_fields import JsonField, ParseForm
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.spark_stream import WINDOW_START, Delta, OutputMode, SparkStream
+from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, OutputMode, SparkStream
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, Topic
 from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.sessions import Sessions
 from cutover.errors import DefinitionError
 
 MEASURES: Mapping[str, type[Measure]] = {
@@ -91,13 +92,21 @@ class MeasureChoice:
         return f"CASE WHEN {self.condition} THEN {self.expression}{' ELSE 0' if self.has_zero else ''} END"
 
     @property
+    def types(self) -> Mapping[str, str]:
+        """Types of the fields that it reads, if they are not as the draft has them."""
+        if self.expression is None or self.type is None:
+            return {}
+        return {name.strip("`"): self.type for name in self.expression.split(" * ")}
+
+    @property
     def text(self) -> str:
         """The measure as a definition has it."""
         return f"{self.kind}()" if self.expression is None else f"{self.kind}({json.dumps(self.conditional)})"
 
     def make(self) -> Measure:
         """Make the measure."""
-        return Count() if self.expression is None else MEASURES[self.kind](self.conditional)  # type: ignore[call-arg]  # all but `Count` take an expression
+        expression = self.conditional
+        return Count() if expression is None else MEASURES[self.kind](expression)  # type: ignore[call-arg]  # all but `Count` take an expression
 
 
 def parse_measure(column: str, text: str) -> MeasureChoice:
@@ -125,7 +134,7 @@ class JobDraft:
     paths: Mapping[str, str]  # field -> path in the JSON, if it is not the field of its name
     event_time: str
     time_format: str
-    window: SlidingWindows
+    window: SlidingWindows | Sessions
     start_column: str  # of the table: where a window starts; with a row per record the event time
     key: tuple[KeyPart, ...]
     value_columns: Mapping[str, str]  # further columns of the table -> type of DuckDB: candidates for measures
@@ -137,14 +146,16 @@ class JobDraft:
     row_per_record: bool = False
     single_watermark: bool = False
     latest_by: str | None = None
+    end_column: str | None = None  # of the table: where a session ends
     reads_uncommitted: bool = False
     seen: Mapping[str, Seen] = field(default_factory=dict)  # part, such as `window` or `measures.total`
     omitted: Mapping[str, str] = field(default_factory=dict)  # column of the table -> reason
 
     @property
     def keeps_late(self) -> bool:
-        """Return whether the job drops no late record."""
-        return self.output_mode == "complete" or (self.row_per_record and self.record_id is None)
+        """Return whether the job drops no late record: a grouping by sessions does so in complete mode, too."""
+        is_complete = self.output_mode == "complete" and not self.window.merges
+        return is_complete or (self.row_per_record and self.record_id is None)
 
     @property
     def derive(self) -> Mapping[str, str]:
@@ -199,7 +210,10 @@ class JobDraft:
         if self.row_per_record:
             names = [(self.event_time, self.start_column)]
         else:
-            names = [] if self.start_column == "window.start" else [(WINDOW_START, self.start_column)]
+            struct = "session_window" if self.window.merges else "window"
+            bounds = [(WINDOW_START, "start", self.start_column)]
+            bounds += [] if self.end_column is None else [(WINDOW_END, "end", self.end_column)]
+            names = [(name, column) for name, field, column in bounds if column != f"{struct}.{field}"]
         names += [(part.field, part.column) for part in self.key]
         names += [
             (self.name_measure(column), column)

@@ -334,6 +334,6 @@ def _list_differences(
             actual = table.rows[key][column] if key in table.rows else None
             if key in computed and key in table.rows and is_equal(expected, actual, noise):
                 continue
-            start, parts = key
+            start, parts = key[0], key[1][: len(draft.key)]
             value = drop_zone(expected)
             yield CellDifference(window_start=start, key=parts, column=column, expected=value, actual=actual)

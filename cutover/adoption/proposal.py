@@ -11,6 +11,7 @@ from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.definition.model.topic import IDENTIFIER
 from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.sessions import Sessions
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.errors import DefinitionError
 from cutover.records.proposal.names import is_id_name
@@ -37,7 +38,7 @@ def propose(
         DefinitionError: The window, the key or the id cannot be found.
     """
     fields = {column.name: column for column in sample.guess.columns}
-    draft = _add_output_mode(draft, table)
+    draft = _add_output_mode(draft, table, has_sessions=shape.has_sessions)
     if shape.is_grouped:
         draft = _add_windows(draft, shape, table, sample, stated=stated, choose=choose)
     else:
@@ -124,12 +125,13 @@ def _find_field(name: str, fields: Mapping[str, object]) -> str | None:
     return next((known for known in fields if known.lower() == name.lower()), None)
 
 
-def _add_output_mode(draft: JobDraft, table: StreamTable) -> JobDraft:
+def _add_output_mode(draft: JobDraft, table: StreamTable, *, has_sessions: bool) -> JobDraft:
     draft = replace(draft, table=table.place)
     if table.output_mode is not None:
         seen = Seen(text=f"commit of version {table.version}: outputMode")
         return replace(draft, output_mode=table.output_mode, seen={**draft.seen, "output_mode": seen})
-    is_append = draft.row_per_record and table.operation == "WRITE"
+    # Spark has no update mode for sessions: a MERGE is that of a query in append mode.
+    is_append = (draft.row_per_record and table.operation == "WRITE") or has_sessions
     seen = Seen(text=f"{table.operation} in version {table.version} of the table", is_guess=True)
     mode: OutputMode = "append" if is_append else "update"
     return replace(draft, output_mode=mode, seen={**draft.seen, "output_mode": seen})
@@ -141,8 +143,8 @@ def _add_windows(
     """Add window, key and types of a table with a row per window and key."""
     keys = _find_keys(shape, table, sample, stated=stated, choose=choose)
     used = {part.column for part in keys}
-    start, end, seen_start = _find_start(table, used, stated=stated, choose=choose)
-    window, seen_window = _find_window(table, start, end, stated)
+    start, end, seen_start = _find_start(table, used, shape, stated=stated, choose=choose)
+    window, seen_window = _find_window_of(shape, table, start, end, stated)
     types = dict(draft.types)
     for part, state in zip(keys, shape.keys, strict=True):
         if part.expression is None:
@@ -151,7 +153,7 @@ def _add_windows(
         **draft.seen,
         "window": seen_window,
         "start": seen_start,
-        "key": Seen(text=f"state metadata: grouping by window, {', '.join(field.name for field in shape.keys)}"),
+        "key": Seen(text=f"state metadata: {shape.describe_operators()}"),
         "measures": Seen(text=", ".join(aggregate.describe() for aggregate in shape.aggregates)),
     }
     if shape.delay is not None:
@@ -160,6 +162,7 @@ def _add_windows(
         draft,
         window=window,
         start_column=start,
+        end_column=end if shape.has_sessions else None,
         key=keys,
         value_columns={name: kind for name, kind in table.columns.items() if name not in {*used, start, end}},
         types=types,
@@ -243,7 +246,39 @@ def _is_time(kind: str) -> bool:
     return kind.startswith("TIMESTAMP") or kind == "DATE"
 
 
-def _find_start(table: StreamTable, used: set[str], *, stated: Stated, choose: Choose) -> tuple[str, str | None, Seen]:
+def _find_window_of(
+    shape: QueryShape, table: StreamTable, start: str, end: str | None, stated: Stated
+) -> tuple[SlidingWindows | Sessions, Seen]:
+    if shape.has_sessions:
+        return _find_sessions(table, start, end, stated)
+    if shape.day is not None:
+        return SlidingWindows(size=_DAY, every=_DAY), Seen(text=f"state metadata: `{shape.day.name}`", is_guess=True)
+    return _find_window(table, start, end, stated)
+
+
+def _find_sessions(table: StreamTable, start: str, end: str | None, stated: Stated) -> tuple[Sessions, Seen]:
+    """Find the gap of sessions: the size of the shortest one; the log shows whether it is a gap longer."""
+    if end is None:
+        msg = f"Table `{table.place}`: expected columns with the start and the end of a session, it has "
+        msg += f"{', '.join(table.columns)}.\nHint: the end shows the gap, and it is compared."
+        raise DefinitionError(msg)
+    if stated.window is not None:
+        return Sessions(gap=format_duration(stated.window.size)), Seen(text="--window")
+    sizes = table.list_sizes(start, end)
+    if not sizes:
+        raise _reject_empty(table, start)
+    text = f"table columns `{start}`, `{end}`: each session ends a gap after a record of the log"
+    return Sessions(gap=format_duration(min(sizes))), Seen(text=text)
+
+
+def _reject_empty(table: StreamTable, start: str) -> DefinitionError:
+    msg = f"Table `{table.place}`: expected rows with windows, column `{start}` has none."
+    return DefinitionError(msg + "\nHint: adopt the job once it has written some.")
+
+
+def _find_start(
+    table: StreamTable, used: set[str], shape: QueryShape, *, stated: Stated, choose: Choose
+) -> tuple[str, str | None, Seen]:
     """Find the columns in which a window starts and ends."""
     times = [name for name, kind in table.columns.items() if _is_time(kind) and name not in used]
     if stated.window_start is not None and stated.window_start not in times:
@@ -251,14 +286,17 @@ def _find_start(table: StreamTable, used: set[str], *, stated: Stated, choose: C
             f"--window-start: expected a column with times of the table `{table.place}`, got `{stated.window_start}`; "
         )
         raise DefinitionError(msg + f"it has {', '.join(times) or 'none'}.")
-    if "window.start" in times and stated.window_start is None:
-        return "window.start", "window.end" if "window.end" in times else None, Seen(text="table column `window`")
+    for struct in ("window", "session_window"):
+        if f"{struct}.start" in times and stated.window_start is None:
+            end = f"{struct}.end" if f"{struct}.end" in times else None
+            return f"{struct}.start", end, Seen(text=f"table column `{struct}`")
     if not times:
         msg = f"Table `{table.place}`: expected a column with the start of a window, it has {', '.join(table.columns)}."
         raise DefinitionError(msg)
     ends = [name for name in times if _END_NAME.search(name.lower())]
     starts = [name for name in times if name not in ends] or times
     named = [name for name in starts if _START_NAME.search(name.lower())] or starts
+    named = [name for name in starts if shape.day is not None and name.lower() == shape.day.name.lower()] or named
     start = stated.window_start or (
         named[0]
         if len(named) == 1
@@ -279,8 +317,7 @@ def _find_window(table: StreamTable, start: str, end: str | None, stated: Stated
     """Find size, period and offset of the windows from the starts and ends that the table has."""
     starts = table.list_starts(start)
     if not starts:
-        msg = f"Table `{table.place}`: expected rows with windows, column `{start}` has none."
-        raise DefinitionError(msg + "\nHint: adopt the job once it has written some.")
+        raise _reject_empty(table, start)
     sizes = [] if end is None else table.list_sizes(start, end)
     period = find_period(starts)
     if stated.window is not None:

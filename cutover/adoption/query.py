@@ -9,6 +9,7 @@ from cutover.positions.spark_checkpoint import (
     DEDUPLICATIONS,
     GROUPING,
     JOIN,
+    SESSIONS,
     LateRule,
     Operator,
     SparkCheckpoint,
@@ -68,11 +69,14 @@ class QueryShape:
     deduplicated_by: str | None  # name of the id in the query; None: the state has no deduplication
     deduplicated_time: str | None  # name of the event time, if it is in the state of the deduplication
     delay: int | None  # of the watermark, microseconds; None: no operator has one
-    drops_late: bool  # outside of complete mode
+    drops_late: bool  # outside of complete mode; sessions there, too
+    has_sessions: bool = False
+    day: StateField | None = None  # time by which the query groups without `window`, such as a day of a zone
 
     def describe_operators(self) -> str:
         """Describe the operators for people."""
-        grouping = f"grouping by window, {', '.join(key.name for key in self.keys)}" if self.is_grouped else ""
+        window = "session" if self.has_sessions else "window" if self.day is None else self.day.name
+        grouping = f"grouping by {window}, {', '.join(key.name for key in self.keys)}" if self.is_grouped else ""
         once = f"deduplication by {self.deduplicated_by}" if self.deduplicated_by else ""
         return " behind a ".join(filter(None, (grouping, once))) or "no state"
 
@@ -97,45 +101,68 @@ def describe_query(checkpoint: SparkCheckpoint) -> QueryShape:
         msg = f"--checkpoint: expected a query whose definition can be proposed, it has {operators}: {reason}."
         hint = "\nHint: docs/follow.md lists which jobs can be followed, and shows a definition to write by hand."
         raise DefinitionError(msg + hint)
-    grouping = next((operator for operator in checkpoint.operators if operator.name == GROUPING), None)
+    grouping = next((operator for operator in checkpoint.operators if operator.name in {GROUPING, SESSIONS}), None)
     once = next((operator for operator in checkpoint.operators if operator.name in DEDUPLICATIONS), None)
     delays = [operator.watermark_delay for operator in checkpoint.operators if operator.watermark_delay is not None]
-    fields = () if grouping is None else grouping.fields
+    day = None if grouping is None else _find_day(grouping)
     return QueryShape(
         topic=topics[0],
         is_grouped=grouping is not None,
-        keys=tuple(field for field in fields if field.is_key and not field.is_window),
-        aggregates=tuple(decode_aggregates([field for field in fields if not field.is_key])),
+        keys=() if grouping is None else tuple(field for field in _list_keys(grouping) if field != day),
+        aggregates=() if grouping is None else tuple(decode_aggregates(_list_buffers(grouping))),
         deduplicated_by=None if once is None else _list_ids(once)[0],
         deduplicated_time=None if once is None else next(iter(_list_times(once)), None),
         delay=min(delays, default=None),
         drops_late=any(operator.late_rule in {LateRule.WINDOW, LateRule.ROW} for operator in checkpoint.operators),
+        has_sessions=grouping is not None and grouping.name == SESSIONS,
+        day=day,
     )
+
+
+def _list_keys(grouping: Operator) -> list[StateField]:
+    """List the keys of a grouping, without its window; of sessions, the last field is the start of a session."""
+    keys = [field for field in grouping.fields if field.is_key and not field.is_window]
+    return keys[:-1] if grouping.name == SESSIONS else keys
+
+
+def _list_buffers(grouping: Operator) -> list[StateField]:
+    """List the buffers of a grouping; the state of sessions has them behind the keys and the session."""
+    values = [field for field in grouping.fields if not field.is_key]
+    return values[len(_list_keys(grouping)) + 1 :] if grouping.name == SESSIONS else values
+
+
+def _find_day(grouping: Operator) -> StateField | None:
+    """Find the time by which a query groups without the function `window`; None: it has a window, or no such time."""
+    if grouping.name != GROUPING or any(field.is_window for field in grouping.fields):
+        return None
+    return next((field for field in grouping.fields if field.is_key and field.type in {"date", "timestamp"}), None)
 
 
 def _list_obstacles(operators: Sequence[Operator]) -> Iterator[str]:
     """Yield why a query cannot be followed."""
     for operator in operators:
         yield from _list_operator_obstacles(operator)
-    for names in ({GROUPING}, {*DEDUPLICATIONS}):
+    for names in ({GROUPING, SESSIONS}, {*DEDUPLICATIONS}):
         if sum(operator.name in names for operator in operators) > 1:
             yield "several operators of one kind may have watermarks that the checkpoint does not show"
+    names = {operator.name for operator in operators}
+    if SESSIONS in names and len(names) > 1:
+        yield "a deduplication before sessions cannot be followed"
 
 
 def _list_operator_obstacles(operator: Operator) -> Iterator[str]:
     columns = ", ".join(operator.columns) or "unknown columns"
-    if operator.name.startswith("sessionWindow"):
-        yield "sessions are not proposed: write their definition, which `cutover follow` repeats, by hand"
-    elif operator.name not in {GROUPING, *DEDUPLICATIONS}:
+    if operator.name not in {GROUPING, SESSIONS, *DEDUPLICATIONS}:
         yield f"which records {operator.name} drops is not in the checkpoint, or differs from our rule"
     elif operator.late_rule is LateRule.UNKNOWN:
         yield f"which records {operator.name} by {columns} drops is unknown"
     elif operator.name in DEDUPLICATIONS and len(_list_ids(operator)) != 1:
         yield f"it deduplicates by {columns}, not by one id"
-    elif operator.name == GROUPING:
-        if not any(field.is_window for field in operator.fields):
-            yield f"its grouping by {columns} has no window of the function `window`, which alone is proposed"
-        if not any(field.is_key and not field.is_window for field in operator.fields):
+    elif operator.name in {GROUPING, SESSIONS}:
+        day = _find_day(operator)
+        if operator.name == GROUPING and day is None and not any(field.is_window for field in operator.fields):
+            yield f"its grouping by {columns} has no window of the function `window`, and no time"
+        if not [field for field in _list_keys(operator) if field != day]:
             yield "its grouping has no key besides the window"
 
 

@@ -12,15 +12,18 @@ from cutover.adoption.filters import Filter, Values
 from cutover.definition.measures.kinds import Count
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.reference.lookups import no_dimensions
 from cutover.records.reference.measures import finish_values, merge_values
 from cutover.records.reference.parse import parse_record
 from cutover.records.reference.run import (
     EvaluatedRecord,
+    Group,
     Twin,
     evaluate_parsed_records,
     make_counted_row,
+    merge_sessions,
     place_records,
 )
 from cutover.records.reference.values import ParsedRecord
@@ -59,6 +62,8 @@ class IndexedRows:
 
     rows: Mapping[RowKey, Values]  # column -> value
     copies: int  # further rows of a window and key that has one
+    divided: Mapping[tuple[Any, ...], Sequence[Interval]] = field(default_factory=dict)
+    """Sessions of a key that the table has in several rows, which are not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,17 +133,35 @@ class Fold:
 
     def group(self, condition: Filter) -> dict[RowKey, list[int]]:
         """Group the places of the records that pass a filter by the rows that the job has written."""
-        groups: dict[tuple[int, int, tuple[Any, ...]], list[int]] = {}
+        draft, groups = self.trial.draft, dict[Group, list[int]]()
         for record in self.select(condition):
             for row in record.rows:
                 groups.setdefault(row, []).append(record.place)
-        return {(start, key): places for (start, end, key), places in groups.items() if self.is_tested(start, end)}
+        if not draft.window.merges:
+            return {(start, key): places for (start, end, key), places in groups.items() if self.is_tested(start, end)}
+        return {
+            (start, (*key, end)): places
+            for (start, end, key), places in merge_sessions(groups).items()
+            if self.is_tested(start, end) and not _overlaps(self.table.divided.get(key, ()), start, end)
+        }
 
     def is_tested(self, start: int, end: int) -> bool:
-        """Return whether a window is whole, and the job has written it: in append mode once it is closed."""
-        draft = self.trial.draft
-        is_written = draft.output_mode != "append" or draft.row_per_record or end <= self.plan.closed_until
-        return is_written and is_whole(self.plan, start)
+        """Return whether a window is whole, and the job has written it."""
+        return is_tested(self.trial.draft, self.plan, start, end)
+
+
+def _overlaps(intervals: Sequence[Interval], start: int, end: int) -> bool:
+    return any(interval.start <= end and start <= interval.end for interval in intervals)
+
+
+def is_tested(draft: JobDraft, plan: ReadPlan, start: int, end: int) -> bool:
+    """Return whether all records of a window were read, and the job has written it: in append mode once it is closed.
+
+    A session is whole if no earlier record can be in it.
+    """
+    is_written = draft.output_mode != "append" or draft.row_per_record or end <= plan.closed_until
+    margin = draft.window.reach or 0 if draft.window.merges else 0
+    return is_written and (plan.whole_from is None or start - margin >= plan.whole_from)
 
 
 def compute_rows(
@@ -157,6 +180,8 @@ def compute_rows(
 def index_rows(trial: Trial, reading: JobReading) -> IndexedRows:
     """Index the rows of a table by window and key; those of a table with a row per record are grouped."""
     draft, plan = trial.draft, reading.plan
+    if draft.window.merges:
+        return _index_sessions(draft, reading)
     ids = _list_ids(trial) if draft.row_per_record and plan.is_partial else None
     indexed: dict[RowKey, dict[str, Any]] = {}
     copies = 0
@@ -167,7 +192,7 @@ def index_rows(trial: Trial, reading: JobReading) -> IndexedRows:
             continue
         micros = to_micros_of(moment)
         start = draft.window.assign_windows(micros)[-1].start if draft.row_per_record else micros
-        if not is_whole(plan, start):
+        if plan.whole_from is not None and start < plan.whole_from:
             continue
         if draft.row_per_record:
             indexed[start, key] = _merge_row(draft, indexed.get((start, key)), row)
@@ -175,6 +200,34 @@ def index_rows(trial: Trial, reading: JobReading) -> IndexedRows:
             copies += (start, key) in indexed
             indexed[start, key] = dict(row)
     return IndexedRows(rows=indexed, copies=copies)
+
+
+def _index_sessions(draft: JobDraft, reading: JobReading) -> IndexedRows:
+    """Index sessions by start, key and end, without those that the job has written in several rows.
+
+    In append mode a record that is not late begins another row if its session was written before: the rows touch.
+    """
+    by_key: dict[tuple[Any, ...], dict[Interval, Values]] = {}
+    copies = 0
+    for row in reading.rows:
+        bounds = row[draft.start_column], row[draft.end_column or draft.start_column]
+        if None in bounds:
+            continue
+        interval = Interval(*map(to_micros_of, bounds))
+        sessions = by_key.setdefault(tuple(drop_zone(row[part.column]) for part in draft.key), {})
+        copies += interval in sessions
+        sessions[interval] = row
+    divided: dict[tuple[Any, ...], list[Interval]] = {}
+    indexed: dict[RowKey, Values] = {}
+    for key, sessions in by_key.items():
+        merged = merge_intervals(sessions)
+        divided[key] = [interval for interval in merged if interval not in sessions]
+        indexed |= {
+            (start, (*key, end)): row
+            for (start, end), row in sessions.items()
+            if is_tested(draft, reading.plan, start, end) and not _overlaps(divided[key], start, end)
+        }
+    return IndexedRows(rows=indexed, copies=copies, divided=divided)
 
 
 def _select_latest(draft: JobDraft, rows: Sequence[Values]) -> Iterable[Values]:
@@ -203,11 +256,6 @@ def _merge_row(draft: JobDraft, merged: Mapping[str, Any] | None, row: Values) -
         is_larger = choice.expression is None or known is None or (value is not None and value > known)
         result[column] = value if is_larger else known
     return result
-
-
-def is_whole(plan: ReadPlan, start: int) -> bool:
-    """Return whether all records of a window that starts at a time were read."""
-    return plan.whole_from is None or start >= plan.whole_from
 
 
 def find_noise(values: Iterable[Any]) -> float:

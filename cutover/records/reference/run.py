@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.definition.model.pipeline import Pipeline
@@ -21,6 +21,7 @@ from cutover.records.watermark import compute_late_margin
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]  # values of the measures' expressions, and the record's position
 Twin = tuple[Any, int]  # record id, event time (microseconds): only one of the records that share it counts
+Item = TypeVar("Item")
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 
 
@@ -295,12 +296,12 @@ def _advance_watermark(
     return candidate if previous is None else max(previous, candidate)
 
 
-def merge_sessions(single_rows: Mapping[Group, list[CountedRow]]) -> dict[Group, list[CountedRow]]:
+def merge_sessions(single_rows: Mapping[Group, list[Item]]) -> dict[Group, list[Item]]:
     """Merge the windows of single rows into sessions: touching windows of a key become one group."""
-    by_key: dict[tuple[Any, ...], dict[Interval, list[CountedRow]]] = {}
+    by_key: dict[tuple[Any, ...], dict[Interval, list[Item]]] = {}
     for (start, end, key), rows in single_rows.items():
         by_key.setdefault(key, {})[Interval(start, end)] = rows
-    sessions: dict[Group, list[CountedRow]] = {}
+    sessions: dict[Group, list[Item]] = {}
     for key, rows_by_interval in by_key.items():
         remaining = deque(sorted(rows_by_interval))
         for start, end in merge_intervals(rows_by_interval):

@@ -1,8 +1,12 @@
 """Batch jobs whose tables are compared with a definition at the position that they have recorded."""
 
 import json
+from collections import defaultdict
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -11,7 +15,7 @@ from deltalake import CommitProperties, write_deltalake
 from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job, find_job_table_kind
 from cutover.adoption.draft import JobDraft, MeasureChoice
 from cutover.adoption.trial import JobReading
-from cutover.definition import Delta, Iceberg, Parquet, Postgres
+from cutover.definition import Delta, Fixed, Iceberg, Parquet, Postgres
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from tests.unit.adoption.test_hypotheses import DRAFT, PAYMENTS, read_log, take_first
@@ -94,3 +98,22 @@ def test_the_kind_of_a_table_is_that_of_its_place(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="got `postgresql://") as caught:
         find_job_table_kind("postgresql://me:hunter2@host/db#s.t")
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_table_with_the_days_of_another_zone_is_rejected_with_the_zone(tmp_path: Path) -> None:
+    reading = read_log(lambda _: True)
+    days: dict[tuple[date, str], list[Decimal]] = defaultdict(list)
+    for each in PAYMENTS:  # from 12:00 to 16:00 in UTC, which is from 21:00 to 01:00 in Tokyo
+        day = datetime.fromisoformat(each["at"]).astimezone(ZoneInfo("Asia/Tokyo")).date()
+        days[day, each["merchant"]].append(Decimal(each["amount"]))
+    rows = [
+        {"hour": day, "shop": shop, "payments": len(amounts), "revenue": sum(amounts)}
+        for (day, shop), amounts in days.items()
+    ]
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"payments": {"0": len(PAYMENTS)}})})
+    write_deltalake(str(tmp_path / "t"), pa.Table.from_pylist(rows), commit_properties=properties)
+
+    with pytest.raises(DefinitionError, match=r"expected the windows of the streaming job \(1 d in UTC\)") as caught:
+        adopt_table(str(tmp_path / "t"), reading, replace(COMPLETE, window=Fixed(days=1)))
+    assert "days of Asia/" in str(caught.value)
+    assert "reproduce all 12 of 12 cells" in str(caught.value)

@@ -1,0 +1,229 @@
+"""Search for what a job computes: drafts and hypotheses that are tried, and the one that is kept and verified."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutover.adoption.completion import (
+    choose_match,
+    complete_draft,
+    describe_decisions,
+    list_variants,
+    rank_measures,
+)
+from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Stated
+from cutover.adoption.evidence import RecordSample, StreamTable, to_micros_of
+from cutover.adoption.hypotheses import DraftCheck, Match, find_matches, verify
+from cutover.adoption.proposal import list_event_times
+from cutover.adoption.query import QueryShape
+from cutover.adoption.trial import JobReading, Trial, evaluate_draft, is_tested
+from cutover.adoption.zones import find_local_windows
+from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.windows.sessions import Sessions
+from cutover.durations import MICROSECONDS, format_duration
+from cutover.errors import DefinitionError
+
+_ORDER_NAME = re.compile("batch|epoch|version|updat|written|load")
+
+MAX_EVENT_TIMES = 3
+"""Fields that are tried as the event time."""
+
+MAX_GAPS = 4
+"""Gaps of sessions that are tried."""
+
+_UTC_ONLY = (
+    "\nHint: a definition with a job has windows of UTC alone, and the checkpoint does not show which records a job "
+    "with other ones has dropped: docs/follow.md lists which jobs can be followed."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is known of a streaming job, and what its owners state."""
+
+    shape: QueryShape
+    table: StreamTable
+    sample: RecordSample
+    stated: Stated
+    choose: Choose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnexplainedColumn:
+    """Column of the table that is left out, and the hypothesis that reproduces most of its cells."""
+
+    nearest: MeasureChoice
+    check: DraftCheck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Draft that reproduces most of the table."""
+
+    draft: JobDraft
+    tried: int  # hypotheses
+    verification: DraftCheck
+    unexplained: Mapping[str, UnexplainedColumn]
+
+
+def search(draft: JobDraft, job: Job, reading: JobReading) -> Outcome:
+    """Try hypotheses, complete the draft by the best one, and verify the result.
+
+    Raises:
+        DefinitionError: Something has to be stated, or the windows of the job are those of another zone than UTC.
+    """
+    matches, tried = list[Match](), 0
+    for parse in ("from_json", "strict"):
+        trials = _list_trials(replace(draft, parse=parse), job, reading)
+        matches_of_form, count = find_matches(
+            trials,
+            lambda each: _list_variants(each, job, reading),
+            reading,
+            is_filtered=job.stated.where is not None,
+        )
+        tried += count
+        if not matches or matches_of_form[0].share > matches[0].share:
+            matches = matches_of_form
+        if matches[0].share == 1:
+            break
+    if matches[0].share < 1:
+        _check_zone(draft, job, reading)
+    match = choose_match(matches, job.stated, job.choose)
+    completed = complete_draft(match, job.shape, job.stated, job.choose)
+    verification = verify(completed, reading)
+    return Outcome(
+        draft=describe_decisions(completed, matches, verification, job.stated),
+        tried=tried,
+        verification=verification,
+        unexplained=dict(_list_unexplained(match, completed, job.shape, reading)),
+    )
+
+
+def _list_trials(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
+    drafts = [
+        replace(draft, event_time=name, record_id=record_id)
+        for name in list_event_times(job.shape, job.sample, job.stated)[:MAX_EVENT_TIMES]
+        for record_id in _list_record_ids(draft)
+    ]
+    return [
+        replace(trial, draft=replace(trial.draft, output_mode=mode, single_watermark=single, latest_by=latest_by))
+        for evaluated in (evaluate_draft(each, (), reading) for each in drafts)
+        for trial in _list_gaps(evaluated, job, reading)
+        for mode in _list_modes(draft, job)
+        for single in ((False, True) if job.shape.drops_late and not trial.draft.keeps_late else (False,))
+        for latest_by in _list_orders(draft, reading)
+    ]
+
+
+def _list_gaps(trial: Trial, job: Job, reading: JobReading) -> list[Trial]:
+    """List a trial with each gap that its sessions may have: all of them end a gap after a record."""
+    draft = trial.draft
+    if not isinstance(draft.window, Sessions) or draft.end_column is None or job.stated.window is not None:
+        return [trial]
+    events = sorted({record.event for record in trial.records if record.event is not None})
+    shared: set[int] | None = None
+    for row in reading.rows:
+        bounds = row[draft.start_column], row[draft.end_column]
+        if None in bounds or not is_tested(draft, reading.plan, *map(to_micros_of, bounds)):
+            continue
+        start, end = map(to_micros_of, bounds)
+        gaps = {end - event for event in events[bisect_left(events, start) : bisect_left(events, end)]}
+        shared = gaps if shared is None else shared & gaps
+    windows = [Sessions(gap=format_duration(gap)) for gap in sorted(shared or ())[:MAX_GAPS]]
+    return [replace(trial, draft=replace(draft, window=window)) for window in windows or [draft.window]]
+
+
+def _list_variants(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
+    """Evaluate a draft with each type that its numbers may have, and all measures."""
+    return [
+        evaluate_draft(replace(draft, types=variant.types), variant.choices, reading)
+        for variant in list_variants(draft, job.shape)
+    ]
+
+
+def _list_unexplained(
+    match: Match, draft: JobDraft, shape: QueryShape, reading: JobReading
+) -> Iterator[tuple[str, UnexplainedColumn]]:
+    """Yield the columns that are left out, with the measure that reproduces most of their cells."""
+    for column in draft.omitted if not draft.row_per_record else ():
+        nearest = next(iter(rank_measures(match, column, shape)), None)
+        if nearest is not None and match.equal[column]:
+            kinds = {**draft.types, **nearest.types}
+            check = verify(replace(draft, measures={column: nearest}, types=kinds), reading)
+            yield column, UnexplainedColumn(nearest=nearest, check=check)
+
+
+def _check_zone(draft: JobDraft, job: Job, reading: JobReading) -> None:
+    """Reject a job whose windows are those of another zone than UTC.
+
+    Raises:
+        DefinitionError: Such windows reproduce every cell of the table.
+    """
+    if draft.row_per_record or isinstance(draft.window, Sessions) or draft.window.size % MICROSECONDS["hour"]:
+        return
+    windows = find_local_windows(
+        _list_trials(draft, job, reading)[:1],
+        lambda each: _list_variants(each, job, reading),
+        reading,
+        is_filtered=job.stated.where is not None,
+    )
+    if windows is not None and windows.is_exact:
+        msg = f"--stream: expected windows of UTC, those of the table are {windows.describe()}, which reproduce "
+        msg += f"{windows.describe_cells()}.{_UTC_ONLY}"
+        raise DefinitionError(msg)
+
+
+def reject_days(draft: JobDraft, job: Job, reading: JobReading) -> DefinitionError:
+    """Return the error of a job that groups by days without `window`, with the zone whose days they are."""
+    name = "" if job.shape.day is None else job.shape.day.name
+    drafts = [
+        replace(draft, event_time=event_time, output_mode="complete")
+        for event_time in list_event_times(job.shape, job.sample, job.stated)[:MAX_EVENT_TIMES]
+    ]
+    windows = find_local_windows(
+        [evaluate_draft(each, (), reading) for each in drafts],
+        lambda each: _list_variants(each, job, reading),
+        reading,
+        is_filtered=job.stated.where is not None,
+    )
+    text = "no days or hours of a zone reproduce a cell of the table"
+    if windows is not None:
+        verb = "which reproduce" if windows.is_exact else "which come closest and reproduce"
+        text = f"they are {windows.describe()}, {verb} {windows.describe_cells()}"
+    return DefinitionError(f"--checkpoint: expected a grouping by `window`, it groups by `{name}`: {text}.{_UTC_ONLY}")
+
+
+def reject_untested_days(name: str, obstacle: str) -> DefinitionError:
+    """Return the error of a job that groups by days without `window`, whose records cannot be read."""
+    msg = f"--checkpoint: expected a grouping by `window`, it groups by `{name}`; of which zone its days are cannot be "
+    return DefinitionError(f"{msg}tested: {obstacle}.{_UTC_ONLY}")
+
+
+def _list_record_ids(draft: JobDraft) -> list[str | None]:
+    """List the ids by which a record that was sent twice may count once: a job may merge by the id of its rows."""
+    if draft.record_id is not None or not draft.row_per_record:
+        return [draft.record_id]
+    return [None, draft.key[0].field]
+
+
+def _list_modes(draft: JobDraft, job: Job) -> Sequence[OutputMode]:
+    if job.table.output_mode is not None or draft.row_per_record or not job.shape.drops_late:
+        return [draft.output_mode]
+    return ["append", "complete"] if draft.window.merges else ["update", "append", "complete"]
+
+
+def _list_orders(draft: JobDraft, reading: JobReading) -> list[str | None]:
+    """List the columns that may order the rows of a window and key, if it has several."""
+    names = [draft.start_column, *(part.column for part in draft.key)]
+    keys = [tuple(row[name] for name in names) for row in reading.rows]
+    if draft.row_per_record or draft.window.merges or len(set(keys)) == len(keys):
+        return [None]
+    values: dict[str, set[object]] = {name: set() for name in draft.value_columns}
+    for key, row in zip(keys, reading.rows, strict=True):
+        for name, known in values.items():
+            if row[name] is not None:
+                known.add((key, row[name]))
+    orders = [name for name, known in values.items() if len(known) == len(keys)]
+    orders.sort(key=lambda name: _ORDER_NAME.search(name.lower()) is None)
+    return list(orders[:1]) or [None]
