@@ -121,8 +121,16 @@ def adopt_batch_job(
     records = [[r for r in batch if r.offset < ends.get(r.partition, 0)] for batch in reading.records]
     batch_draft, batch_reading = _make_batch_draft(draft, names), replace(reading, records=records, rows=rows)
     check = verify(batch_draft, batch_reading)
+    if not rows:
+        return AdoptedBatchJob(job=job, check=None, obstacle="it has no rows at its position")
     if not check.is_exact:
         _check_zone(batch_draft, batch_reading, place)
+    if check.has_other_rows:
+        columns = ", ".join(f"`{name}` in `{column}`" for name, column in list(names.items())[: len(draft.key) + 1])
+        msg = f"--batch `{mask_source(place)}`: expected rows with the windows and keys of the definition ({columns}), "
+        hint = "\nHint: the job groups by something else, or another of its columns has the key."
+        msg += f"{check.describe_other_rows()}.{hint}"
+        raise DefinitionError(msg)
     return AdoptedBatchJob(job=job, check=check, obstacle=None)
 
 

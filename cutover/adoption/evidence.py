@@ -126,6 +126,9 @@ def open_job_table(connection: duckdb.DuckDBPyConnection, uri: str, checkpoint: 
         raise DefinitionError(msg + " batch that the checkpoint keeps.")
     pinned = delta.open_table(uri, version)
     delta.bind(connection, "job", pinned)
+    if not connection.execute("SELECT 1 FROM job LIMIT 1").fetchall():
+        msg = f"Table `{uri}`: expected rows by which a definition can be tested, version {version} has none."
+        raise DefinitionError(msg + "\nHint: adopt the job once it has written some.")
     commit = next(info for info in delta.list_commits(pinned, after=version - 1))
     operation, parameters = str(commit.get("operation", "")), commit.get("operationParameters")
     mode = str(parameters.get("outputMode", "")).lower() if isinstance(parameters, dict) else ""

@@ -26,6 +26,9 @@ from cutover.adoption.filters import (
     make_upper_bound,
 )
 from cutover.adoption.trial import Fold, IndexedRows, JobReading, RowKey, Trial, compute_rows, find_noise, is_equal
+from cutover.counts import count_noun
+from cutover.output.cells import visible
+from cutover.timestamps import format_micros
 
 MAX_MATCHED = 12
 """Number of equally good filters up to which all are matched by their measures."""
@@ -94,6 +97,9 @@ class DraftCheck:
 
     cells: int
     equal_cells: int
+    rows: int  # of either side
+    table_rows: int
+    shared_rows: int  # that both sides have
     windows: int  # distinct starts
     records: int
     batches: int
@@ -103,6 +109,22 @@ class DraftCheck:
     def is_exact(self) -> bool:
         """Return whether every cell is reproduced."""
         return 0 < self.cells == self.equal_cells
+
+    @property
+    def has_other_rows(self) -> bool:
+        """Return whether both sides have rows, and none of them in common."""
+        return self.shared_rows == 0 and 0 < self.table_rows < self.rows
+
+    def describe_other_rows(self) -> str:
+        """Describe that both sides have other windows or keys."""
+        computed = count_noun(self.rows - self.table_rows, "row")
+        cell = self.differences[0]
+        side = "the table" if cell.expected is None else "the definition"
+        key = ", ".join(map(str, cell.key))
+        return (
+            f"none of its {count_noun(self.table_rows, 'row')} has a window and key of the {computed} that the "
+            f"definition has; {side} begins with {format_micros(cell.window_start)} {visible(key)}"
+        )
 
 
 def find_matches(
@@ -316,6 +338,9 @@ def verify(draft: JobDraft, reading: JobReading) -> DraftCheck:
     return DraftCheck(
         cells=cells,
         equal_cells=cells - len(differences) - table.copies * len(draft.measures),
+        rows=len(rows),
+        table_rows=len(table.rows),
+        shared_rows=len(computed.keys() & table.rows.keys()),
         windows=len({start for start, _ in rows}),
         records=sum(map(len, reading.records)),
         batches=len(reading.records),

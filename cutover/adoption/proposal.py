@@ -97,6 +97,9 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
 
 def _reject_times(shape: QueryShape, sample: RecordSample, stated: Stated) -> DefinitionError:
     """Return the error of records without an event time."""
+    if not sample.records:
+        msg = f"Topic `{shape.topic}`: expected records by which a definition can be tested, it holds none."
+        return DefinitionError(msg + "\nHint: its retention may have removed those that the query has read.")
     expected = stated.event_time or shape.deduplicated_time
     fields = ", ".join(f"{column.name} ({column.type})" for column in sample.guess.columns) or "none"
     records = count_noun(sample.records, "record")
@@ -209,12 +212,14 @@ def _find_key_column(name: str, shape: QueryShape, table: StreamTable, sample: R
     known = {column for state in shape.keys if (column := _find_field(state.name, table.columns))}
     others = [column for column in table.columns if column not in known and not _is_time(table.columns[column])]
     values = sample.values.get(name)
-    if values is not None:
-        matching = [column for column in others if table.list_values(column) <= values]
-        others = matching or others
+    if values:
+        shared = {column: len(table.list_values(column) & values) for column in others}
+        others = [column for column in others if shared[column] and shared[column] == max(shared.values())]
     others.sort(key=lambda column: table.columns[column] != "VARCHAR")
     if not others:
-        msg = f"Table `{table.place}`: expected a column for the key `{name}`, it has {', '.join(table.columns)}."
+        msg = f"Table `{table.place}`: expected a column with values of the key `{name}`, it has "
+        hint = "\nHint: `--key COLUMN=EXPRESSION` states how the query computes it."
+        msg += f"{', '.join(table.columns)}.{hint}"
         raise DefinitionError(msg)
     reason = f"the query groups by `{name}`, and no column of the table has this name"
     question = Question(

@@ -92,6 +92,13 @@ def search(draft: JobDraft, job: Job, reading: JobReading) -> Outcome:
     match = choose_match(matches, job.stated, job.choose)
     completed = complete_draft(match, job.shape, job.stated, job.choose)
     verification = verify(completed, reading)
+    if verification.has_other_rows:
+        msg = f"Table `{completed.table}`: expected rows of the query's windows and keys, "
+        hint = (
+            "\nHint: is it the table of this query? `--key COLUMN=FIELD` and `--window-start COLUMN` name its columns."
+        )
+        msg += f"{verification.describe_other_rows()}.{hint}"
+        raise DefinitionError(msg)
     return Outcome(
         draft=describe_decisions(completed, matches, verification, job.stated),
         tried=tried,
@@ -109,17 +116,17 @@ def _list_trials(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
     return [
         replace(trial, draft=replace(trial.draft, output_mode=mode, single_watermark=single, latest_by=latest_by))
         for evaluated in (evaluate_draft(each, (), reading) for each in drafts)
-        for trial in _list_gaps(evaluated, job, reading)
+        for trial in list_gaps(evaluated, job.stated, reading)
         for mode in _list_modes(draft, job)
         for single in ((False, True) if job.shape.drops_late and not trial.draft.keeps_late else (False,))
         for latest_by in _list_orders(draft, reading)
     ]
 
 
-def _list_gaps(trial: Trial, job: Job, reading: JobReading) -> list[Trial]:
+def list_gaps(trial: Trial, stated: Stated, reading: JobReading) -> list[Trial]:
     """List a trial with each gap that its sessions may have: all of them end a gap after a record."""
     draft = trial.draft
-    if not isinstance(draft.window, Sessions) or draft.end_column is None or job.stated.window is not None:
+    if not isinstance(draft.window, Sessions) or draft.end_column is None or stated.window is not None:
         return [trial]
     events = sorted({record.event for record in trial.records if record.event is not None})
     shared: set[int] | None = None

@@ -59,7 +59,7 @@ class LocalWindows:
     def describe_cells(self) -> str:
         """Describe how far they reproduce the table."""
         how_many = "all" if self.is_exact else "only"
-        return f"{how_many} {self.equal_cells:,} of {count_noun(self.cells, 'cell')}"
+        return f"{how_many} {self.equal_cells:,} of {count_noun(self.cells, 'cell')} of the table"
 
 
 def find_local_windows(

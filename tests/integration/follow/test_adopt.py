@@ -2,7 +2,9 @@
 
 import shutil
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 from cutover.adoption.adopt import Adoption, AdoptionRequest, adopt
 from cutover.adoption.definition_file import render_adoption
@@ -12,6 +14,7 @@ from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
+from cutover.positions.spark_checkpoint import read_checkpoint
 from cutover.reconcile.result.finding import Verdict
 from tests.integration.follow.test_follow import KINDS
 from tests.support.batch_jobs import count_hours, encode_cut, write_delta, write_postgres
@@ -88,6 +91,14 @@ def test_a_batch_job_is_adopted_with_the_streaming_job(rig: JobTopic, monkeypatc
     assert pipeline.batch == BatchJob(table=table, columns={"window_start": "hour", "ids": "total"})
 
 
+def replace_table(rig: JobTopic, rows: pa.Table) -> None:
+    """Replace the table by one with other contents, whose only commit is marked as that of the query's newest batch."""
+    checkpoint = read_checkpoint(f"{rig.place}/checkpoint")
+    mark = Transaction(checkpoint.query_id, checkpoint.batches[-1].number)
+    shutil.rmtree(rig.place / "table")
+    write_deltalake(str(rig.place / "table"), rows, commit_properties=CommitProperties(app_transactions=[mark]))
+
+
 def test_what_cannot_be_adopted_is_rejected_with_the_reason(rig: JobTopic) -> None:
     rig.run("append", lambda rows: rows.where("id <> 7 AND id <> 11"))
     adoption, _ = adopt_job(rig)
@@ -113,6 +124,13 @@ def test_what_cannot_be_adopted_is_rejected_with_the_reason(rig: JobTopic) -> No
     (rig.place / "partial" / "offsets" / "1").unlink()
     with pytest.raises(LakeError, match=r"`offsets/1` is missing"):
         adopt_job(rig, name="partial")
+    for rows, reason in (
+        (pa.table({"window_start": pa.array([], pa.timestamp("us")), "k": pa.array([], pa.string())}), "has none"),
+        (pa.table({"a": [1], "k": ["a"]}), "column with the start of a window, it has a, k"),
+    ):
+        replace_table(rig, rows)
+        with pytest.raises(DefinitionError, match=reason):
+            adopt_job(rig)
     LogClient(rig.settings).delete_topic(rig.topic)
     with pytest.raises(LogError, match=rig.topic):
         adopt_job(rig)

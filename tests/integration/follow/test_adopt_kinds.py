@@ -17,6 +17,7 @@ from cutover.adoption.definition_file import render_adoption
 from cutover.adoption.draft import Stated
 from cutover.definition import Pipeline
 from cutover.definition.loading import catalogue
+from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.integration.follow.test_adopt import take_first
@@ -206,6 +207,27 @@ def cleaned(rows: DataFrame) -> DataFrame:
     )
 
 
+def conditional(rows: DataFrame) -> DataFrame:
+    settled = F.col("status") == "settled"
+    measures = [
+        F.count("*").alias("n"),
+        F.count_if(F.col("status") == "failed").alias("failed"),
+        F.sum(F.when(settled, F.col("amount"))).alias("settled_amount"),
+        F.sum(F.when(F.col("amount") < 0, F.col("amount")).otherwise(0)).alias("refunds"),
+    ]
+    return timed(rows).groupBy(F.window("event_time", "1 hour"), "merchant").agg(*measures)
+
+
+def sessions(rows: DataFrame) -> DataFrame:
+    grouped = timed(rows).groupBy(F.session_window("event_time", "10 minutes"), "merchant")
+    return grouped.agg(F.count("*").alias("n"), F.sum("amount").alias("amount"))
+
+
+def day_of_berlin(rows: DataFrame) -> DataFrame:
+    day = F.to_date(F.from_utc_timestamp("event_time", "Europe/Berlin")).alias("day")
+    return timed(rows).groupBy(day, "merchant").agg(F.count("*").alias("n"), F.sum("amount").alias("amount"))
+
+
 JOBS: list[tuple[str, Callable[[DataFrame], DataFrame], str, str, Mapping[str, Any]]] = [
     ("settled merge", settled_by_merchant, "update", "merge hour shop", {}),
     ("positive", positive, "append", "native", {}),
@@ -218,6 +240,9 @@ JOBS: list[tuple[str, Callable[[DataFrame], DataFrame], str, str, Mapping[str, A
     ("within", within, "append", "native", {}),
     ("cleaned", cleaned, "append", "native", {}),
     ("appended", within, "update", "appended", {}),
+    ("conditional", conditional, "append", "native", {}),
+    ("sessions", sessions, "append", "native", {}),
+    ("sessions complete", sessions, "complete", "native", {}),
 ]
 
 
@@ -238,3 +263,11 @@ def test_a_job_of_each_kind_is_reproduced(
     assert adoption.verification.is_exact
     finding = compare(PipelineLake(payments.settings, pipeline))
     assert [(job.different, job.rows > 3) for job in finding.jobs] == [(0, True)], finding.sentence
+
+
+def test_days_of_a_zone_are_rejected_with_the_zone(payments: Payments) -> None:
+    run_job(day_of_berlin(payments.read()), payments.place, "complete", None)
+    with pytest.raises(DefinitionError, match=r"it groups by `day`: they are days of Europe/Berlin") as caught:
+        payments.adopt()
+    assert "which reproduce all" in str(caught.value)
+    assert not (payments.place / "payments.py").exists()

@@ -18,7 +18,7 @@ from cutover.adoption.trial import JobReading
 from cutover.definition import Delta, Fixed, Iceberg, Parquet, Postgres
 from cutover.engine import queries
 from cutover.errors import DefinitionError
-from tests.unit.adoption.test_hypotheses import DRAFT, PAYMENTS, read_log, take_first
+from tests.unit.adoption.test_hypotheses import DRAFT, NOON, PAYMENTS, read_log, take_first
 
 COMPLETE: JobDraft = replace(
     DRAFT,
@@ -117,3 +117,20 @@ def test_a_table_with_the_days_of_another_zone_is_rejected_with_the_zone(tmp_pat
         adopt_table(str(tmp_path / "t"), reading, replace(COMPLETE, window=Fixed(days=1)))
     assert "days of Asia/" in str(caught.value)
     assert "reproduce all 12 of 12 cells" in str(caught.value)
+
+
+def test_a_table_with_other_keys_or_without_rows_is_named(tmp_path: Path) -> None:
+    reading = read_log(lambda _: True)
+    position = {"payments": {"0": len(PAYMENTS)}}
+    other = replace(reading, rows=[{**row, "merchant": row["merchant"].upper()} for row in reading.rows])
+    with pytest.raises(
+        DefinitionError, match=r"`merchant` in `shop`.*none of its 12 rows has a window and key of the 12"
+    ):
+        adopt_table(write_table(tmp_path / "other", other, position), reading)
+
+    place = tmp_path / "empty"
+    write_table(place, reading, position)
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps(position)})
+    no_rows = pa.Table.from_pylist([{"hour": NOON, "shop": "a", "payments": 1, "revenue": Decimal("1.00")}]).slice(0, 0)
+    write_deltalake(str(place), no_rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties)
+    assert "it has no rows" in adopt_table(str(place), reading).describe()
