@@ -12,7 +12,7 @@ from cutover.adoption.evidence import RecordSample, open_job_table, plan_read, r
 from cutover.adoption.hypotheses import DraftCheck, Match
 from cutover.adoption.proposal import begin_draft, propose
 from cutover.adoption.query import QueryShape, describe_query
-from cutover.adoption.search import Job, UnexplainedColumn, reject_days, reject_untested_days, search
+from cutover.adoption.search import Job, UnexplainedColumn, reject_days, reject_untested_days, search_definition
 from cutover.adoption.trial import JobReading
 from cutover.counts import count_noun
 from cutover.engine import queries
@@ -99,23 +99,26 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
             adoption = _leave_untested(draft, shape, request.stated, choose, sample, plan)
             return _add_batch(connection, request, adoption, plan, choose)
         report(f"Reading {count_noun(plan.records, 'record')} of {count_noun(len(plan.batches), 'batch')}")
-        columns = [draft.start_column, *(part.column for part in draft.key), *draft.value_columns]
-        rows = table.read_rows(list(dict.fromkeys(columns)), draft.start_column, plan.whole_from)
+        rows = table.read_rows(draft.list_table_columns(), draft.start_column, plan.whole_from)
         reading = JobReading(plan=plan, records=read_planned(client, shape.topic, plan), rows=rows)
         report("Trying hypotheses")
         job = Job(shape=shape, table=table, sample=sample, stated=request.stated, choose=choose)
-        if shape.day is not None:
-            raise reject_days(draft, job, reading)
-        outcome = search(draft, job, reading)
-        adoption = Adoption(
-            draft=outcome.draft,
-            sampled=sample.records,
-            tried=outcome.tried,
-            verification=outcome.verification,
-            unexplained=outcome.unexplained,
-            obstacle=None if outcome.verification.cells else NO_WHOLE_WINDOW,
-        )
-        return _add_batch(connection, request, adoption, reading, choose)
+        return _add_batch(connection, request, _test(draft, job, reading), reading, choose)
+
+
+def _test(draft: JobDraft, job: Job, reading: JobReading) -> Adoption:
+    """Find what reproduces the table."""
+    if job.shape.day is not None:
+        raise reject_days(draft, job, reading)
+    result = search_definition(draft, job, reading)
+    return Adoption(
+        draft=result.draft,
+        sampled=job.sample.records,
+        tried=result.tried,
+        verification=result.verification,
+        unexplained=result.unexplained,
+        obstacle=None if result.verification.cells else NO_WHOLE_WINDOW,
+    )
 
 
 def _add_batch(

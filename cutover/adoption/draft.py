@@ -205,6 +205,11 @@ class JobDraft:
         is_usable = IDENTIFIER.match(name) and name.lower() not in RESERVED | KEYWORDS | used
         return name if is_usable else f"measure_{name}"
 
+    def list_table_columns(self) -> list[str]:
+        """List the columns of the table that are read."""
+        bounds = [self.start_column, *([] if self.end_column is None else [self.end_column])]
+        return list(dict.fromkeys([*bounds, *(part.column for part in self.key), *self.value_columns]))
+
     def list_columns(self) -> Iterator[tuple[str, str]]:
         """Yield the names of the definition that the table has another column for."""
         if self.row_per_record:

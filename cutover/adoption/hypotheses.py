@@ -279,7 +279,7 @@ def _list_thresholds(fold: Fold, base: Filter) -> Iterator[Filter]:
 
 
 def keep_best(items: Sequence[Item], rate: Callable[[Item], float]) -> list[Item]:
-    """Return the items that are rated highest."""
+    """Return those of the highest rate, in their order."""
     highest = max(map(rate, items), default=0.0)
     return [item for item in items if rate(item) == highest]
 

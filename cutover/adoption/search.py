@@ -58,7 +58,7 @@ class UnexplainedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SearchResult:
     """Draft that reproduces most of the table."""
 
     draft: JobDraft
@@ -67,7 +67,7 @@ class Outcome:
     unexplained: Mapping[str, UnexplainedColumn]
 
 
-def search(draft: JobDraft, job: Job, reading: JobReading) -> Outcome:
+def search_definition(draft: JobDraft, job: Job, reading: JobReading) -> SearchResult:
     """Try hypotheses, complete the draft by the best one, and verify the result.
 
     Raises:
@@ -99,7 +99,7 @@ def search(draft: JobDraft, job: Job, reading: JobReading) -> Outcome:
         )
         msg += f"{verification.describe_other_rows()}.{hint}"
         raise DefinitionError(msg)
-    return Outcome(
+    return SearchResult(
         draft=describe_decisions(completed, matches, verification, job.stated),
         tried=tried,
         verification=verification,

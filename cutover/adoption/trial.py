@@ -21,10 +21,10 @@ from cutover.records.reference.run import (
     EvaluatedRecord,
     Group,
     Twin,
+    assign_groups,
     evaluate_parsed_records,
     make_counted_row,
     merge_sessions,
-    place_records,
 )
 from cutover.records.reference.values import ParsedRecord
 
@@ -87,7 +87,7 @@ def evaluate_draft(draft: JobDraft, choices: Sequence[MeasureChoice], reading: J
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRecord:
+class CandidateRecord:
     """Record with the rows in which it counts if it passes the filter, and if none before it has the same twin."""
 
     place: int  # among the records of the trial
@@ -106,20 +106,20 @@ class Fold:
         self.table = index_rows(trial, reading)
         self._records = list(self._place([len(batch) for batch in reading.records]))
 
-    def _place(self, sizes: Sequence[int]) -> Iterator[PlacedRecord]:
+    def _place(self, sizes: Sequence[int]) -> Iterator[CandidateRecord]:
         draft, first = self.trial.draft, 0
         pipeline = draft.make_pipeline({"rows": Count()})
         for batch, size in zip(self.plan.batches, sizes, strict=True):
             watermark = None if draft.keeps_late else batch.watermark if draft.single_watermark else batch.judged_by
             records = self.trial.records[first : first + size]
             places = {id(record): first + place for place, record in enumerate(records)}
-            for record, twin, groups in place_records(pipeline, records, watermark):
+            for record, twin, groups in assign_groups(pipeline, records, watermark):
                 rows = tuple((start, end, tuple(map(drop_zone, key))) for start, end, key in groups)
                 passes = record.evaluated is not None and record.evaluated.passes
-                yield PlacedRecord(places[id(record)], record.parsed.values, passes, twin, rows)
+                yield CandidateRecord(places[id(record)], record.parsed.values, passes, twin, rows)
             first += size
 
-    def select(self, condition: Filter) -> Iterator[PlacedRecord]:
+    def select(self, condition: Filter) -> Iterator[CandidateRecord]:
         """Select the records that pass a filter, in addition to that of the draft: one of those that share a twin."""
         twins = set[Twin]()
         for record in self._records:

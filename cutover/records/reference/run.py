@@ -131,7 +131,7 @@ def compute_reference(
     )
 
 
-def place_records(
+def assign_groups(
     pipeline: Pipeline, records: Iterable[EvaluatedRecord], watermark: int | None
 ) -> Iterator[tuple[EvaluatedRecord, Twin | None, tuple[Group, ...]]]:
     """Yield the well-formed records of an epoch with their twin and the groups in which they count.
