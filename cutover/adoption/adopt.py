@@ -16,10 +16,12 @@ from cutover.adoption.search import Job, UnexplainedColumn, reject_days, reject_
 from cutover.adoption.trial import JobReading
 from cutover.counts import count_noun
 from cutover.engine import queries
+from cutover.engine.schema_store import SchemaStore
 from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient
 from cutover.output.console import ReportProgress
 from cutover.positions.spark_checkpoint import SparkCheckpoint, read_checkpoint
+from cutover.records.parsing.writer_schemas import bind_source
 from cutover.settings import Settings
 
 NO_WHOLE_WINDOW = "its batches hold no whole window that the table has to have"
@@ -80,6 +82,7 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
     with queries.open_duckdb() as connection:
         table = open_job_table(connection, request.stream, checkpoint)
         client = LogClient(settings)
+        bind_source(SchemaStore(settings))  # by which values in Avro are read
         earliest = _check_log(client, shape.topic, checkpoint)
         report(f"Reading a sample of {shape.topic}")
         sample = sample_records(client, shape.topic, request.time_format)

@@ -41,6 +41,7 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
     keys = {part.field for part in draft.key}
     numbers = [name for name, kind in draft.types.items() if is_number_type(kind) and name not in keys]
     others = [name for name in draft.types if name not in numbers]
+    # A column of Avro is read by the type of its writer.
     found = dict.fromkeys(
         kind for column in draft.value_columns.values() for kind in list_argument_types(column, kinds)
     )
@@ -56,6 +57,9 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
             if kind in _ORDERED and place == 0:
                 choices += [MeasureChoice(kind, quote_name(name)) for name in others]
         types = {name: number if name in numbers else kind for name, kind in draft.types.items()}
+        if draft.parse == "avro":
+            choices = [replace(choice, type=None) for choice in choices]
+            return [Variant(types=draft.types, choices=tuple(dict.fromkeys(choices)))]
         variants.append(Variant(types=types, choices=tuple(choices)))
     return variants
 

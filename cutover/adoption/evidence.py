@@ -10,9 +10,11 @@ from typing import Any
 
 import duckdb
 
+from cutover.adoption.avro_records import is_framed, list_avro_values, make_avro_topic
 from cutover.counts import count_noun
-from cutover.definition.model.json_fields import JsonPath, format_path
+from cutover.definition.model.json_fields import JsonPath, ParseForm, format_path
 from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.topic import list_fields
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
@@ -277,6 +279,7 @@ class RecordSample:
     values: Mapping[str, frozenset[str]]  # column -> distinct values, as texts
     paths: Mapping[str, str]  # column -> path in the JSON, if it is not the field of its name
     offsets: int  # offsets in the sampled ranges: more than records if the topic has transactions or is compacted
+    parse: ParseForm = "from_json"
 
 
 def sample_records(client: LogClient, topic: str, time_format: str | None = None) -> RecordSample:
@@ -311,10 +314,14 @@ class RecordSampler:
         self._survey = Survey(is_cells=False, stated_format=time_format)
         self._names: dict[JsonPath, str] = {}
         self._records = 0
+        self._framed: list[RawRecord] = []  # as a registry's clients write them
 
     def add(self, record: RawRecord) -> None:
         """Add a record; one that is no JSON object is counted."""
         self._records += 1
+        if is_framed(record):
+            self._framed.append(record)
+            return
         try:
             document = parse_object((record.value or b"").decode("utf-8"))
         except (ValueError, RecursionError):
@@ -344,8 +351,32 @@ class RecordSampler:
         return self._names[path]
 
     def infer(self) -> RecordSample:
-        """Infer the columns."""
+        """Infer the columns; those of values in Avro have the types of their schemas.
+
+        Raises:
+            DefinitionError: Values are in Avro, and the settings name no registry.
+            LogError: The registry does not respond.
+        """
+        types: dict[str, str] = {}
+        is_avro = 2 * len(self._framed) > self._records
+        if is_avro:
+            topic, paths = make_avro_topic(self._framed)
+            names = {column: self._name(path) for column, path in paths.items()}
+            types = {names[field.name]: field.type for field in list_fields(topic)} if paths else {}
+            for record in self._framed:
+                values = {names[column]: value for column, value in list_avro_values(record, topic)} if paths else {}
+                if values:
+                    self._survey.add(record.offset, values, record.partition)
+                else:
+                    self._survey.malformed += 1
+        else:
+            self._survey.malformed += len(self._framed)
         guess = self._survey.guess()
+        columns = tuple(
+            column if column.type == "timestamp" else replace(column, type=types.get(column.name, column.type))
+            for column in guess.columns
+        )
+        guess = replace(guess, columns=columns)
         return RecordSample(
             guess=guess,
             records=self._records,
@@ -353,6 +384,7 @@ class RecordSampler:
             values={name: frozenset(column.distinct) for name, column in self._survey.columns.items()},
             paths={name: format_path(path) for path, name in self._names.items() if path != (name,)},
             offsets=self._records,
+            parse="avro" if is_avro else "from_json",
         )
 
 

@@ -73,6 +73,8 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
     else:
         seen_event = Seen(text=f"{basis}: {'its only time' if len(times) == 1 else 'of the times ' + ', '.join(times)}")
     parse = Seen(text="Spark's from_json with its default options, as most jobs read JSON", is_guess=True)
+    if sample.parse == "avro":
+        parse = Seen(text=f"{basis}: values in Avro, in the wire format of a schema registry")
     topic = Seen(text="offsets of the checkpoint")
     names = {column.name for column in columns}
     return JobDraft(
@@ -81,6 +83,7 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
         checkpoint=checkpoint,
         table="",
         types={column.name: column.type for column in columns},
+        parse=sample.parse,
         paths={field: path for field, path in sample.paths.items() if field in names},
         event_time=times[0],
         time_format=sample.guess.time_format,
@@ -103,11 +106,10 @@ def _reject_times(shape: QueryShape, sample: RecordSample, stated: Stated) -> De
     expected = stated.event_time or shape.deduplicated_time
     fields = ", ".join(f"{column.name} ({column.type})" for column in sample.guess.columns) or "none"
     records = count_noun(sample.records, "record")
-    msg = (
-        f"Topic `{shape.topic}`: expected JSON records with a time{f' `{expected}`' if expected else ''}, got {records}"
-    )
+    named = f" `{expected}`" if expected else ""
+    msg = f"Topic `{shape.topic}`: expected records in JSON or Avro with a time{named}, got {records}"
     if sample.malformed:
-        msg += f", {sample.malformed:,} of them without a JSON object"
+        msg += f", {sample.malformed:,} of them in another format"
     hint = "`--event-time FIELD` names the time, and `--time-format PATTERN` how it is written."
     return DefinitionError(f"{msg}, with the fields {fields}.\nHint: {hint}")
 

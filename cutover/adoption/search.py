@@ -19,6 +19,7 @@ from cutover.adoption.proposal import list_event_times
 from cutover.adoption.query import QueryShape
 from cutover.adoption.trial import JobReading, Trial, evaluate_draft, is_tested
 from cutover.adoption.zones import find_local_windows
+from cutover.definition.model.json_fields import ParseForm
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.definition.windows.sessions import Sessions
 from cutover.durations import MICROSECONDS, format_duration
@@ -74,7 +75,8 @@ def search_definition(draft: JobDraft, job: Job, reading: JobReading) -> SearchR
         DefinitionError: Something has to be stated, or the windows of the job are those of another zone than UTC.
     """
     matches, tried = list[Match](), 0
-    for parse in ("from_json", "strict"):
+    forms: tuple[ParseForm, ...] = ("from_json", "strict") if draft.parse != "avro" else ("avro",)
+    for parse in forms:
         trials = _list_trials(replace(draft, parse=parse), job, reading)
         matches_of_form, count = find_matches(
             trials,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
@@ -351,3 +352,38 @@ class _ReaderFormatter:
         if node.kind == "decimal":
             return _format_decimal("bytes", node)
         return "int" if node.kind == "date" else node.kind
+
+
+def list_readable_columns(schema: WriterSchema) -> dict[JsonPath, str]:
+    """List the fields of a schema that a column can be read from, with the type of the column, also in inner records.
+
+    Empty if the schema is none of a record. A long without a logical type is a `bigint`, though it may be a time.
+    """
+    try:
+        root = _Builder().build(schema.document, "", ())
+    except (IncompatibleError, KeyError, TypeError, ValueError, AttributeError):
+        return {}
+    return dict(_list_columns(root, ())) if root.kind == "record" else {}
+
+
+def _list_columns(node: Node, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
+    for name, inner in node.fields:
+        try:
+            value = inner.value
+        except IncompatibleError:
+            continue
+        kind = _find_column_type(value)
+        if value.kind == "record":
+            yield from _list_columns(value, (*path, name))
+        elif kind is not None:
+            yield (*path, name), kind
+
+
+def _find_column_type(node: Node) -> str | None:
+    if node.kind == "long" and node.time is not None:
+        return None if node.time == "local" else "timestamp"
+    if node.kind == "decimal":
+        return f"decimal({node.size},{node.scale})" if node.size <= _MAX_DECIMAL else None
+    simple = {"int": "int", "long": "bigint", "float": "double", "enum": "string"}
+    kind = simple.get(node.kind, node.kind)
+    return kind if kind in {"boolean", "int", "bigint", "double", "string", "date"} else None
