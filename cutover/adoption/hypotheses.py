@@ -215,7 +215,9 @@ def _refine(matches: list[Match]) -> tuple[list[Match], int]:
         closer = list[Match]()
         for match in best[:MAX_REFINED]:
             conditions = list(_list_further(match))
-            quick = [match_fold(match.evaluated, _restrict(match), condition) for condition in conditions]
+            score = score_filter(match.evaluated, match.condition)
+            likely = (each for each in conditions if score_filter(match.evaluated, each) <= score)
+            quick = [match_fold(match.evaluated, _restrict(match), condition) for condition in likely]
             closer += [replace(each, trials=match.trials) for each in quick if each.share > match.share]
             tried += len(conditions)
         closest = keep_best(closer, lambda match: match.share)[:MAX_REFINED]
