@@ -351,7 +351,7 @@ def check_definitions(settings: Settings) -> tuple[tuple[str, ...], tuple[str, .
     problems = list(map(str, errors))
     notes: list[str] = []
     for name in list_running_drivers(settings):
-        from cutover.lake.recorded_definitions import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
+        from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
 
         with suppress(CutoverError):  # a file that does not load is among the problems
             note = resolve_definition(settings, name, running=True).note

@@ -7,7 +7,8 @@ import typer
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.recorded_definitions import list_recorded_definitions, resolve_definition
+from cutover.lake.recorded_definitions import list_recorded_definitions
+from cutover.lake.shown_definition import resolve_definition
 from cutover.settings import Settings, load_settings
 
 

@@ -1,9 +1,8 @@
-"""Definition that a pipeline's driver last ran with, and the definition by which a name is shown.
+"""Definition that a pipeline's driver last ran with, so that running and computed pipelines stay visible by name.
 
 A definition is a file that people edit. If the file no longer loads, was deleted, or describes something else now,
-running and computed pipelines are shown by the definition that was recorded when the driver started
-(`resolve_definition`). Recorded definitions are never computed. Batch runs follow a stream, so every result has a
-definition that a driver ran with.
+running and computed pipelines are shown by the definition that was recorded when the driver started. Recorded
+definitions are never computed. Batch runs follow a stream, so every result has a definition that a driver ran with.
 
 A definition is recorded as plain data and decoded without its file. Each encoded object has the name of its class,
 since some classes have the same fields (`Sum`, `Max`). Only classes that definitions consist of are ever constructed.
@@ -12,7 +11,7 @@ since some classes have the same fields (`Sum`, `Max`). Only classes that defini
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,15 @@ from pyarrow import fs
 
 from cutover import definition, files
 from cutover.clock import Clock
-from cutover.definition.compile.fingerprint import describe_version
-from cutover.definition.loading import catalogue
 from cutover.definition.loading.catalogue import Catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import IDENTIFIER
 from cutover.definition.model.triggers import Sequence
 from cutover.definition.windows.aligned import SlidingWindows
-from cutover.driver_state import list_running_drivers, may_be_running, read_driver_state
+from cutover.driver_state import list_running_drivers, may_be_running
 from cutover.engine import storage
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import DefinitionError
 from cutover.events import log
-from cutover.lake.control import versions
-from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake, definition_uri
 from cutover.settings import Settings
 
@@ -180,68 +175,3 @@ def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
         if name not in current.pipelines
         and (definition.pipeline.file in current.problems_by_file or may_be_running(settings, name))
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedDefinition:
-    """Definition by which a name is shown."""
-
-    pipeline: Pipeline
-    note: str | None = None  # why it is not the one in the file; None: it is the one in the file
-
-
-def resolve_definition(settings: Settings, name: str, *, running: bool = False) -> ResolvedDefinition:
-    """Resolve the definition by which a pipeline that runs or was computed is shown.
-
-    It is that of the file, unless the file does not load or nothing was computed under it yet; then it is the recorded
-    one.
-
-    Args:
-        settings: Settings of the installation; the version that they select must exist under the definition.
-        name: Name of the pipeline.
-        running: While a driver runs, return its definition, whatever the file contains.
-
-    Raises:
-        DefinitionError: The file does not load or does not exist, and no definition is recorded.
-    """
-    recorded_definition = find_recorded(settings, name)
-    try:
-        current = catalogue.get(settings, name)
-    except DefinitionError as error:
-        if recorded_definition is None:
-            raise
-        reason = f"does not load: {error.text.splitlines()[0]}"
-        return ResolvedDefinition(pipeline=recorded_definition.pipeline, note=_describe(recorded_definition, reason))
-    if recorded_definition is None or not _is_ahead(settings, current, recorded_definition.pipeline, running=running):
-        return ResolvedDefinition(pipeline=current)
-    recorded_items, current_items = describe_version(recorded_definition.pipeline), describe_version(current)
-    changed_keys = ", ".join(
-        f"`{key}`"
-        for key in sorted({*recorded_items, *current_items})
-        if recorded_items.get(key) != current_items.get(key)
-    )
-    reason = f"has changed since its driver started ({changed_keys})"
-    return ResolvedDefinition(pipeline=recorded_definition.pipeline, note=_describe(recorded_definition, reason))
-
-
-def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, running: bool) -> bool:
-    """Return whether the file differs from the running definition, or from all that was computed."""
-    if describe_version(current) == describe_version(pipeline):
-        return False
-    if running and read_driver_state(settings, current.name).alive:
-        return True
-    try:
-        lake = PipelineLake(settings, current)
-        return versions.find_current_version(lake) is None and not delta.exists(lake.batch_uri())
-    except DefinitionError:  # the version that the settings name is not under this definition
-        return True
-    except LakeError:  # the command itself reports a table that cannot be read
-        return False
-
-
-def _describe(recorded_definition: RecordedDefinition, reason: str) -> str:
-    name, at = recorded_definition.pipeline.name, recorded_definition.at.astimezone(UTC)
-    return (
-        f"{name}: the definition {reason}. Used instead: the one that its driver ran with since "
-        f"{at:%Y-%m-%d %H:%M} UTC.\nHint: `cutover lint {name}` checks the file."
-    )

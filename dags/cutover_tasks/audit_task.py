@@ -12,8 +12,7 @@ from cutover.definition.model.policy import Stage
 from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover_tasks.task_definitions import load_task_definition
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 log = logging.getLogger("airflow.task")
 _AGREES, _REGRESSION, _INVALID = 0, 1, 2  # exit codes of the command line

@@ -14,7 +14,7 @@ from cutover.lake.control.served import current_stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.run_range import RunRange, requested_range
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 INVALID = 2  # exit code of the command line: a person has to act

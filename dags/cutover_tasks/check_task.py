@@ -7,8 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover_tasks.task_definitions import load_task_definition
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 log = logging.getLogger("airflow.task")
 

@@ -13,8 +13,7 @@ from cutover.settings import load_settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 from cutover_tasks.driver_end import TRANSIENT, DriverEnd
-from cutover_tasks.task_definitions import load_task_definition
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 
 class DriverTask(BaseOperator):

@@ -10,8 +10,7 @@ from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from cutover_tasks.run_range import requested_range
-from cutover_tasks.task_definitions import load_task_definition
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 log = logging.getLogger("airflow.task")
 Request = dict[str, Any]  # epoch (None: latest common one of both paths), from, to (ISO 8601 or None)

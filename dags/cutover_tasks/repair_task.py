@@ -11,7 +11,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import parse_range_end
 from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.settings import load_settings
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 DIRTY = ""

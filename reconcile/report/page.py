@@ -24,7 +24,7 @@ from cutover.output.cells import visible
 from cutover.output.svg import NARROW, WIDE, element
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.report import steps, tree, verdicts
-from cutover.reconcile.report.drawings import calendar, curves, epochs, waterfall, windows
+from cutover.reconcile.report.drawings import calendar, curves, one_measure
 from cutover.reconcile.report.drawings.chart import Chart
 from cutover.reconcile.result import cost, lateness_text, text
 from cutover.reconcile.result.codec import Scalar
@@ -89,23 +89,23 @@ def waterfalls(result: Report, labels: SideNames) -> list[tuple[Waterfall, Chart
     def picture(steps_of_measure: Waterfall) -> Chart | None:
         if all(numeric(step.amount) == 0 for step in steps_of_measure.steps):
             return None
-        drawings = draw_both_widths(lambda width: waterfall.draw(steps_of_measure, labels, width))
-        return Chart(picture=drawings, table=waterfall.tabulate(steps_of_measure, labels))
+        drawings = draw_both_widths(lambda width: one_measure.draw_waterfall(steps_of_measure, labels, width))
+        return Chart(picture=drawings, table=one_measure.tabulate_waterfall(steps_of_measure, labels))
 
     return [(steps_of_measure, picture(steps_of_measure)) for steps_of_measure in result.finding.waterfall]
 
 
 def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
     """Return both sides by window and the rows that differ."""
-    if not windows.bins(result.finding.window_series, 1)[1]:
+    if not one_measure.bins(result.finding.window_series, 1)[1]:
         return None
     measure, series = (
         result.finding.waterfall[0].measure if result.finding.waterfall else "rows",
         result.finding.window_series,
     )
     return Chart(
-        picture=draw_both_widths(lambda width: windows.draw(series, measure, labels, width)),
-        table=windows.tabulate(series, measure, labels),
+        picture=draw_both_widths(lambda width: one_measure.draw_windows(series, measure, labels, width)),
+        table=one_measure.tabulate_windows(series, measure, labels),
     )
 
 
@@ -137,7 +137,8 @@ def watermark_over_epochs(result: Report) -> Chart | None:
     if not epochs_series:
         return None
     return Chart(
-        picture=draw_both_widths(lambda width: epochs.draw(epochs_series, width)), table=epochs.tabulate(epochs_series)
+        picture=draw_both_widths(lambda width: curves.draw_epochs(epochs_series, width)),
+        table=curves.tabulate_epochs(epochs_series),
     )
 
 
@@ -163,7 +164,7 @@ def _of_findings(result: Report) -> Iterator[Section]:
     if is_pipeline or result.finding.waterfall:
         yield "causes", "Causes" if is_pipeline else "Totals"
     yield "differences", "Differences"
-    if is_pipeline or windows.bins(result.finding.window_series, 1)[1]:
+    if is_pipeline or one_measure.bins(result.finding.window_series, 1)[1]:
         yield "windows", "Windows"
     yield "keys", "Keys"
     if result.finding.apart:
@@ -315,7 +316,7 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
         if result.settlement is None
         else lateness_text.describe_settlement(result.settlement, result.finding.own_stream),
         "epochs_chart": watermark_over_epochs(result),
-        "lag": epochs.describe_lag(result.finding.epochs_series),
+        "lag": curves.describe_lag(result.finding.epochs_series),
         "error_rates": curves.list_rate_rows(result.self_test),
         "uncounted": () if result.self_test is None else list_uncounted(result.self_test),
     }

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover_tasks.batch_task import batch_arguments, make_asset_extra, skip_empty
 from cutover_tasks.reconcile_task import list_requests, locate_report, make_label
 from cutover_tasks.run_range import RunRange
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.errors import LogError

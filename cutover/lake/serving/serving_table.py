@@ -27,8 +27,8 @@ from cutover.lake.control import served, versions
 from cutover.lake.control.served import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.recorded_definitions import resolve_definition
 from cutover.lake.serving import views
+from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import FileDamagedError
 from cutover.lake.tables.schemas import batch_schema

@@ -33,8 +33,8 @@ from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, PinEvent
-from cutover.lake.recorded_definitions import resolve_definition
 from cutover.lake.serving.views import list_earlier
+from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import BATCH_TABLES, JOB_ROWS, PipelineLake, serving_uri
 from cutover.recorded_times import find_earliest_times

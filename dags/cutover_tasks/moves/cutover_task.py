@@ -13,8 +13,7 @@ from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
-from cutover_tasks.task_definitions import load_task_definition
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 if TYPE_CHECKING:
     from cutover.reconcile.gate.gate_values import Condition

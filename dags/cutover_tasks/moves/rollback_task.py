@@ -11,8 +11,7 @@ from cutover.clock import SystemClock
 from cutover.definition.model.policy import Stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover_tasks.task_definitions import load_task_definition
-from cutover_tasks.task_errors import fail_without_retries
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 if TYPE_CHECKING:
     from cutover.lake.journal_rows import GateEvent

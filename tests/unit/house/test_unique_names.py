@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra", "dags", "samples")
 
 INTERFACES = (  # folders whose modules implement one interface and are called through it; their functions
-    ({"reconcile/report/drawings"}, {"draw", "tabulate"}),  # a picture of the report, and the table of its data
     ({"dags/cutover_tasks/moves"}, {"propose", "apply", "verify", "undo"}),  # tasks of `dags/change_dag.py`
     ({"cutover/panes", "streaming/simulation"}, {"run"}),  # entry points `cutover.runners`
 )

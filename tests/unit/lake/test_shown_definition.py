@@ -16,13 +16,8 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
-from cutover.lake.recorded_definitions import (
-    find_recorded,
-    list_recorded_definitions,
-    list_shown,
-    record_definition,
-    resolve_definition,
-)
+from cutover.lake.recorded_definitions import find_recorded, list_recorded_definitions, list_shown, record_definition
+from cutover.lake.shown_definition import resolve_definition
 from cutover.pipeline_lake import PipelineLake
 from cutover.process import identify
 from cutover.settings import Settings

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
 from cutover.reconcile.report import page
-from cutover.reconcile.report.drawings import calendar, curves, waterfall
+from cutover.reconcile.report.drawings import calendar, curves, one_measure
 from cutover.reconcile.result.finding import SideNames, Verdict, Waterfall, WaterfallStep
 from cutover.reconcile.result.parts import CalendarDay
 from cutover.reconcile.verdict import series
@@ -166,21 +166,21 @@ NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(-(10**9), 10**9, places=4
 @settings(deadline=None)
 @given(start=NUMBERS, amounts=st.lists(NUMBERS, max_size=5))
 def test_steps_that_lead_to_the_end_add_up_exactly(start: int | str, amounts: list[int | str]) -> None:
-    end = sum(map(waterfall.exact, amounts), start=waterfall.exact(start))
+    end = sum(map(one_measure.exact, amounts), start=one_measure.exact(start))
     scale = 10**4
     total = str(end) if end.denominator == 1 else f"{end * scale}e-4"
     steps = tuple(WaterfallStep(cause="late", amount=amount) for amount in amounts)
     chart = Waterfall(measure="m", batch=start, steps=steps, streaming=total)
 
-    assert waterfall.missing(chart) == 0
-    assert waterfall.tabulate(chart, SideNames()).omission == "The steps add up exactly."
+    assert one_measure.missing(chart) == 0
+    assert one_measure.tabulate_waterfall(chart, SideNames()).omission == "The steps add up exactly."
 
 
 def test_steps_that_miss_the_end_by_one_are_reported() -> None:
     chart = Waterfall(measure="m", batch=10**18, steps=(WaterfallStep(cause="late", amount=-3),), streaming=10**18 - 4)
 
-    assert waterfall.missing(chart) == -1
-    assert "but for \u22121" in waterfall.tabulate(chart, SideNames()).omission
+    assert one_measure.missing(chart) == -1
+    assert "but for \u22121" in one_measure.tabulate_waterfall(chart, SideNames()).omission
 
 
 def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
