@@ -143,8 +143,12 @@ def find_matches(
     """
     folds = [Fold(trial, reading) for trial in trials]
     scored = [
-        (score, fold, condition) for fold in folds for score, condition in _score_filters(fold, is_filtered=is_filtered)
+        (score_filter(fold, each), fold, each)
+        for fold in folds
+        for each in _list_plain_filters(fold, is_filtered=is_filtered)
     ]
+    if not is_filtered and min(score for score, _, _ in scored) > 0:
+        scored += [(score_filter(fold, each), fold, each) for fold in folds for each in _list_pairs(fold, scored)]
     closest = keep_best(scored, lambda entry: -entry[0])
     closest.sort(key=lambda entry: (entry[2].sql is not None, len(entry[2].sql or "")))
     matches = []
@@ -189,23 +193,21 @@ def _add_conditions(matches: Sequence[Match]) -> tuple[list[Match], int]:
     return keep_best(conditional, lambda match: match.share), tried
 
 
-def _score_filters(fold: Fold, *, is_filtered: bool) -> list[tuple[int, Filter]]:
-    """Score the filters of a trial; each pair of them, and bounds with the best ones, only if none leaves the rows."""
-
-    def score(filters: Iterable[Filter]) -> list[tuple[int, Filter]]:
-        return [(score_filter(fold, condition), condition) for condition in filters]
-
+def _list_plain_filters(fold: Fold, *, is_filtered: bool) -> list[Filter]:
+    """List the filters of one condition."""
     if is_filtered:
-        return score([NO_FILTER])
-    plain = score([NO_FILTER, *list_filters(fold.trial.draft, fold.trial.list_values())])
-    plain += score(_list_thresholds(fold, NO_FILTER))
-    if min(differing for differing, _ in plain) == 0:
-        return plain
-    ranked = [condition for _, condition in sorted(plain, key=lambda entry: entry[0])]
+        return [NO_FILTER]
+    return [NO_FILTER, *list_filters(fold.trial.draft, fold.trial.list_values()), *_list_thresholds(fold, NO_FILTER)]
+
+
+def _list_pairs(fold: Fold, scored: Sequence[tuple[int, Fold, Filter]]) -> Iterable[Filter]:
+    """List each pair of the best filters, and bounds of numbers with them."""
+    own = sorted((entry for entry in scored if entry[1] is fold), key=lambda entry: entry[0])
+    ranked = [condition for _, _, condition in own]
     pairs = [combine_filters(first, second) for first, second in combinations(ranked[:MAX_PAIRED], 2)]
     for base in ranked[:MAX_BOUNDED]:
         pairs += [combine_filters(base, bound) for bound in _list_thresholds(fold, base)]
-    return plain + score({pair.sql: pair for pair in pairs}.values())
+    return {pair.sql: pair for pair in pairs}.values()
 
 
 def _refine(matches: list[Match]) -> tuple[list[Match], int]:
@@ -251,7 +253,7 @@ def list_likely_filters(fold: Fold, *, is_filtered: bool) -> list[Filter]:
     """List the filters that leave as many records as a column of the table counts, whatever the windows are."""
     if is_filtered:
         return [NO_FILTER]
-    filters = [NO_FILTER, *list_filters(fold.trial.draft, fold.trial.list_values()), *_list_thresholds(fold, NO_FILTER)]
+    filters = _list_plain_filters(fold, is_filtered=False)
     totals = _count_records(fold)
     likely = [each for each in filters if sum(len(record.rows) for record in fold.select(each)) in totals]
     return likely or filters[:MAX_MATCHED]
