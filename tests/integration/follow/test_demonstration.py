@@ -23,4 +23,5 @@ def test_jobs_that_know_nothing_of_cutover_are_adopted_and_a_change_is_attribute
 
     assert shown.returncode == 0, shown.stdout[-3000:] + shown.stderr[-3000:]
     assert "Reproduces all 576 of 576 cells of the table" in shown.stdout
+    assert "Batch table: the definition reproduces all 576 of 576 cells at its position" in shown.stdout
     assert "The batch job does not do what the definition says" in shown.stdout

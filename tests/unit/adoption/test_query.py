@@ -60,6 +60,27 @@ def test_a_grouping_behind_a_deduplication_is_described() -> None:
     assert shape.describe_operators() == "grouping by window, k behind a deduplication by id"
 
 
+def test_sessions_have_the_keys_before_the_start_of_a_session_and_the_buffers_behind_the_session() -> None:
+    fields = [
+        *[field("k", "string", is_key=True), field("sessionStartTime", "timestamp", is_key=True)],
+        *[field("session_window", "struct", is_timed=True), field("k", "string")],
+        *[field("count", nullable=False), field("sum", "decimal(20,2)"), field("isEmpty", "boolean")],
+    ]
+    shape = describe_query(checkpoint(operator("sessionWindowStateStoreSaveExec", *fields)))
+
+    assert (shape.has_sessions, [key.name for key in shape.keys]) == (True, ["k"])
+    assert [aggregate.measures for aggregate in shape.aggregates] == [("Count",), ("Sum",)]
+    assert shape.describe_operators() == "grouping by session, k"
+
+
+def test_a_day_without_a_window_is_no_key() -> None:
+    fields = [field("day", "date", is_key=True), field("k", "string", is_key=True), field("count", nullable=False)]
+    shape = describe_query(checkpoint(operator("stateStoreSave", *fields, rule=LateRule.NEVER)))
+
+    assert shape.day is not None
+    assert (shape.day.name, [key.name for key in shape.keys]) == ("day", ["k"])
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
