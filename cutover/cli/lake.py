@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from io import StringIO
 from typing import Annotated
@@ -18,6 +19,7 @@ from cutover.clock import SystemClock
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import quote_ambiguous
+from cutover.definition.model.batch_job import describe_job_table, find_batch_job
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.lake.control import restore, served
@@ -26,7 +28,7 @@ from cutover.lake.serving import serving_table, views
 from cutover.lake.serving import vacuum as unserved_tables
 from cutover.lake.serving.serving_table import Publication
 from cutover.lake.serving.vacuum import Unserved, delete_unlisted_files
-from cutover.lake.tables import overflow
+from cutover.lake.tables import delta, overflow
 from cutover.output.cells import visible, write_rows
 from cutover.output.console import Line, Output, Verbatim, make_table, print_warnings
 from cutover.pipeline_lake import PipelineLake
@@ -36,6 +38,8 @@ from cutover.settings import Settings, load_settings
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s*(ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
 VIEWS = ("serving", "streaming", "batch", "ledger", "batch_ledger", "epochs")
+STREAMING_JOB, BATCH_JOB = "streaming_job", "batch_job"
+"""Further views, of the tables of a team's own jobs."""
 
 
 def sql(
@@ -49,10 +53,12 @@ def sql(
     settings = select_stream_version(load_settings(), version)
     definition = load_command_definition(settings, pipeline)
     _check_reads(pipeline, query)
-    connection = views.open_views(PipelineLake(settings, definition), epoch=epoch)
+    lake = PipelineLake(settings, definition)
+    connection = views.open_views(lake, epoch=epoch)
     try:
-        cursor = connection.execute(query)
-        rows = cursor.fetchall()
+        with _bind_own_tables(connection, lake, query):
+            cursor = connection.execute(query)
+            rows = cursor.fetchall()
     except duckdb.Error as error:
         beyond = overflow.find_overflow(connection, definition, "epoch_log", [Class.ACCEPTED], error)
         if beyond is not None:
@@ -61,6 +67,36 @@ def sql(
         raise DefinitionError(msg) from None
     names = [column[0] for column in cursor.description]
     return Output(document=(dict(zip(names, row, strict=True)) for row in rows), lines=_list_lines(names, rows))
+
+
+@contextmanager
+def _bind_own_tables(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, query: str) -> Iterator[None]:
+    """Bind the tables of a team's own jobs that a query names, for as long as the block runs.
+
+    The streaming job's table is read as it is now, the batch job's at its position.
+
+    Raises:
+        LakeError: A table cannot be read, or the batch job's has no position.
+    """
+    stream = lake.pipeline.stream if STREAMING_JOB in query else None
+    job = find_batch_job(lake.pipeline.batch) if BATCH_JOB in query else None
+    with ExitStack() as stack:
+        if stream is not None:
+            delta.bind(connection, STREAMING_JOB, delta.open_table(stream.table.path))
+        if job is not None:
+            from cutover.positions import batch_table
+            from cutover.positions.position import UnknownPosition
+            from cutover.sources.binding import open_binder
+
+            binder = stack.enter_context(open_binder(connection, lake.settings.home))
+            bound = stack.enter_context(batch_table.bind_job_table(binder, f"{BATCH_JOB}_rows", job))
+            if isinstance(bound, UnknownPosition):
+                msg = f"Table `{describe_job_table(job.table)}`: expected a position of the batch job: {bound.reason}."
+                raise LakeError(msg, runbook="JobTableUnusable")
+            marks = [name for name in (bound.is_later, bound.is_earlier) if name is not None]
+            columns = f"* EXCLUDE ({', '.join(map(identifier, marks))})" if marks else "*"
+            connection.execute(f"CREATE TEMP VIEW {BATCH_JOB} AS SELECT {columns} FROM {BATCH_JOB}_rows")  # noqa: S608 -- internal
+        yield
 
 
 def _list_lines(names: list[str], rows: list[tuple[object, ...]]) -> Iterator[Line]:

@@ -31,9 +31,10 @@ class JobPace:
             self._first = self._latest = planned_at
         gap, self._latest = planned_at - self._latest, max(planned_at, self._latest)
         day = self._latest // DAY
+        if day not in self._longest_by_day:
+            for old in [other for other in self._longest_by_day if other <= day - DAYS_KEPT]:
+                del self._longest_by_day[old]
         self._longest_by_day[day] = max(gap, self._longest_by_day.get(day, 0))
-        for old in [other for other in self._longest_by_day if other <= day - DAYS_KEPT]:
-            del self._longest_by_day[old]
 
     def estimate_silence(self) -> float | None:
         """Return for how many seconds the job may make no batch; None before its first one."""

@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from cutover.cli import lake as lake_commands
 from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Postgres
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.job_repairs import JobRepair, find_job_repair
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.output.console import wrap_command
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import job_repair
 from tests.integration.reconcile.lake_of import reconcile
@@ -77,3 +81,27 @@ def test_rows_that_cannot_be_addressed_are_rejected_with_the_reason(
 ) -> None:
     with pytest.raises(DefinitionError, match=reason):
         draft(open_lake(tmp_path, job), side)
+
+
+def test_a_query_reads_the_table_of_a_job_at_its_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = open_lake(tmp_path, JOB)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(lake.pipeline))
+    monkeypatch.setattr(lake_commands, "load_settings", lambda: lake.settings)
+    monkeypatch.setattr(lake_commands, "load_command_definition", lambda *_: lake.pipeline)
+    query = "SELECT * FROM batch_job ANTI JOIN serving USING (shop, desk, sales) ORDER BY ALL"
+    with running_server() as address:
+        monkeypatch.setenv("SALES_DB", address)
+        execute_statements(address, SERVER_TABLE)
+        write_server(address, [{**compute(READ)[0], "sales": 99}], POSITION)
+        capsys.readouterr()
+
+        wrap_command(lake_commands.sql)("sales", query)
+
+        heading, row = capsys.readouterr().out.splitlines()
+        assert heading.split(",") == ["hour", "shop", "desk", "sales", "revenue", "least", "most", "mean"]
+        assert row.split(",")[1:4] == ["a", "1", "99"]
+        execute_statements(address, "DELETE FROM analytics.cutover_position")
+        with pytest.raises(LakeError, match="expected a position of the batch job"):
+            wrap_command(lake_commands.sql)("sales", query)
