@@ -71,6 +71,7 @@ def describe_test(adoption: Adoption) -> list[str]:
         return [f"Not tested against the log: {adoption.obstacle}.", *batch]
     cells = f"{verification.equal_cells:,} of {count_noun(verification.cells, 'cell')}"
     basis = f"{count_noun(verification.records, 'record')} of {count_noun(verification.batches, 'batch')}"
+    basis = f"the newest {basis} (older ones were not read)" if verification.is_partial else basis
     tried = f"{adoption.tried:,} {'hypothesis' if adoption.tried == 1 else 'hypotheses'} tried"
     windows = count_noun(verification.windows, "window")
     first = "Reproduces all" if verification.is_exact else "Reproduces only"

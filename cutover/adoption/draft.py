@@ -144,6 +144,7 @@ class JobDraft:
     record_id: str | None = None
     output_mode: OutputMode = "append"
     row_per_record: bool = False
+    drops_late: bool = True  # an operator of the query has the watermark in its state
     single_watermark: bool = False
     latest_by: str | None = None
     end_column: str | None = None  # of the table: where a session ends
@@ -153,9 +154,9 @@ class JobDraft:
 
     @property
     def keeps_late(self) -> bool:
-        """Return whether the job drops no late record: a grouping by sessions does so in complete mode, too."""
+        """Return whether the job drops no late record; a grouping by sessions drops some in complete mode, too."""
         is_complete = self.output_mode == "complete" and not self.window.merges
-        return is_complete or (self.row_per_record and self.record_id is None)
+        return not self.drops_late or is_complete or (self.row_per_record and self.record_id is None)
 
     @property
     def derive(self) -> Mapping[str, str]:

@@ -103,6 +103,7 @@ class DraftCheck:
     windows: int  # distinct starts
     records: int
     batches: int
+    is_partial: bool  # older batches were not read
     differences: tuple[CellDifference, ...]  # at most `EXAMPLES`
 
     @property
@@ -348,6 +349,7 @@ def verify(draft: JobDraft, reading: JobReading) -> DraftCheck:
         windows=len({start for start, _ in rows}),
         records=sum(map(len, reading.records)),
         batches=len(reading.records),
+        is_partial=reading.plan.is_partial,
         differences=tuple(shown[:EXAMPLES]),
     )
 

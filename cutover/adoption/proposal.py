@@ -92,6 +92,7 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
         key=(),
         value_columns={},
         row_per_record=not shape.is_grouped,
+        drops_late=shape.drops_late,
         reads_uncommitted=sample.offsets > sample.records,
         where=stated.where,
         seen={"topic": topic, "event_time": seen_event, "time_format": Seen(text=basis), "parse": parse},

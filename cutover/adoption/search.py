@@ -115,12 +115,16 @@ def _list_trials(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
         for name in list_event_times(job.shape, job.sample, job.stated)[:MAX_EVENT_TIMES]
         for record_id in _list_record_ids(draft)
     ]
-    return [
-        replace(trial, draft=replace(trial.draft, output_mode=mode, single_watermark=single, latest_by=latest_by))
+    in_modes = [
+        replace(trial, draft=replace(trial.draft, output_mode=mode))
         for evaluated in (evaluate_draft(each, (), reading) for each in drafts)
         for trial in list_gaps(evaluated, job.stated, reading)
         for mode in _list_modes(draft, job)
-        for single in ((False, True) if job.shape.drops_late and not trial.draft.keeps_late else (False,))
+    ]
+    return [
+        replace(trial, draft=replace(trial.draft, single_watermark=single, latest_by=latest_by))
+        for trial in in_modes
+        for single in ((False,) if trial.draft.keeps_late else (False, True))
         for latest_by in _list_orders(draft, reading)
     ]
 

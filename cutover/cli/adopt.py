@@ -149,6 +149,15 @@ def _encode(adoption: Adoption, file: str) -> dict[str, object]:
         "cells": verification.cells if verification else 0,
         "equal_cells": verification.equal_cells if verification else 0,
         "hypotheses": adoption.tried,
+        "left_out": [
+            {
+                "column": column,
+                "nearest": unexplained.nearest.text,
+                "cells": unexplained.check.cells,
+                "equal_cells": unexplained.check.equal_cells,
+            }
+            for column, unexplained in adoption.unexplained.items()
+        ],
         "batch": None if adoption.batch is None else adoption.batch.describe(),
         "different_cells": [
             {

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from cutover.adoption.adopt import Adoption
 from cutover.adoption.completion import complete_draft, list_variants
-from cutover.adoption.draft import JobDraft, KeyPart, Question, Stated
+from cutover.adoption.definition_file import describe_test
+from cutover.adoption.draft import JobDraft, KeyPart, MeasureChoice, Question, Stated
 from cutover.adoption.evidence import ReadBatch, ReadPlan
 from cutover.adoption.filters import make_lower_bound, make_upper_bound
 from cutover.adoption.hypotheses import Match, find_matches, verify
 from cutover.adoption.query import Aggregate, QueryShape
+from cutover.adoption.search import UnexplainedColumn
 from cutover.adoption.trial import JobReading, evaluate_draft, is_equal
 from cutover.definition import Fixed
 from cutover.log.kafka import RawRecord
@@ -184,3 +187,21 @@ def test_a_decimal_is_equal_to_the_double_that_was_rounded_to_its_digits() -> No
     assert is_equal(10 / 3, Decimal("3.333333"), 0.0)
     assert not is_equal(10 / 3, Decimal("3.333334"), 0.0)
     assert not is_equal(Decimal("3.33"), Decimal("3.34"), 0.0)
+
+
+def test_what_was_found_in_the_newest_records_alone_and_what_nothing_reproduces_is_stated() -> None:
+    reading = read_log(lambda _: True)
+    reading = replace(reading, plan=replace(reading.plan, is_partial=True))
+    draft = replace(DRAFT, measures={"payments": MeasureChoice("Count"), "total": MeasureChoice("Sum", "amount")})
+    check = verify(draft, reading)
+    nearest = MeasureChoice("Max", "amount")
+    unexplained = UnexplainedColumn(nearest=nearest, check=verify(replace(draft, measures={"total": nearest}), reading))
+    adoption = Adoption(
+        draft=draft, sampled=1, tried=7, verification=check, obstacle=None, unexplained={"total": unexplained}
+    )
+    first, second, *examples = describe_test(adoption)
+
+    assert "from the newest 240 records of 1 batch (older ones were not read); 7 hypotheses tried" in first
+    assert second.startswith("Column `total` is left out: nothing that was tried reproduces it; nearest is Max(")
+    assert "in 0 of 12 cells" in second
+    assert [example.split(", ")[1][:5] for example in examples] == ["total", "total"]

@@ -11,7 +11,8 @@ import pytest
 
 from cutover.adoption.completion import list_variants
 from cutover.adoption.draft import JobDraft
-from cutover.adoption.trial import JobReading, evaluate_draft
+from cutover.adoption.filters import NO_FILTER
+from cutover.adoption.trial import Fold, JobReading, evaluate_draft
 from cutover.adoption.zones import LocalWindows, find_local_windows, group_zones
 from cutover.definition import Fixed
 from cutover.durations import MICROSECONDS
@@ -89,3 +90,17 @@ def test_zones_are_told_apart_once_their_clocks_differ() -> None:
     assert "Africa/Lagos" in group_of("Europe/Berlin", winter)
     assert "Africa/Lagos" not in group_of("Europe/Berlin", winter, summer)
     assert group_of("Europe/Berlin", winter, summer)[0] == "Europe/Berlin"
+
+
+def test_a_query_whose_state_has_no_watermark_drops_no_late_record() -> None:
+    reading = read_log(lambda _: True)
+    (batch,) = reading.plan.batches
+    watermark = to_micros(datetime(2026, 3, 1, 14, tzinfo=UTC))  # the first two hours are over
+    plan = replace(reading.plan, batches=(replace(batch, judged_by=watermark),))
+    trial = evaluate_draft(DRAFT, (), reading)
+
+    def count_rows(draft: JobDraft) -> int:
+        return len(Fold(replace(trial, draft=draft), replace(reading, plan=plan)).group(NO_FILTER))
+
+    assert count_rows(DRAFT) == 2 * 3
+    assert count_rows(replace(DRAFT, drops_late=False)) == 4 * 3
