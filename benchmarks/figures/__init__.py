@@ -27,6 +27,7 @@ ROOMS = {
     "join": "windows",
     "dedup": "epochs",
     "follow": "epochs",
+    "avro": "epochs",
     "sessions": "windows",
     "sliding": "windows",
     "commands": "comparison",

@@ -132,6 +132,7 @@ GOALS = (
         unit="events/s",
     ),
     Goal(name="follow_cpu", text="Follower of a job: processor time / that of the job", limit=0.5),
+    Goal(name="avro_epoch", text="Epoch of 5,000 events: trigger time with values in Avro / in JSON", limit=1.1),
     Goal(name="follow_poll", text="Follower of an idle job: processor time of a poll", limit=None, unit="s"),
     Goal(
         name="sessions_hand_written",

@@ -197,20 +197,39 @@ def survey_topic(settings: Settings, topic: str, time_format: str | None = None)
         msg = f"--from: no file `{topic[:80]}` exists, so a topic was expected: {error}"
         raise type(error)(msg) from error
     share = max(1, SAMPLE // max(len(latest), 1))
-    survey, framed = Survey(is_cells=False, stated_format=time_format), 0
+    survey, starts = Survey(is_cells=False, stated_format=time_format), set[bytes]()
     for partition, end in latest.items():
         for record in client.read_range(topic, partition, max(earliest[partition], end - share), end):
             try:
                 document = parse_object((record.value or b"").decode("utf-8"))
             except (ValueError, RecursionError):
                 survey.malformed += 1
+                starts.add((record.value or b"").lstrip()[:1])
             else:
                 survey.add_object(record.offset, dict(document.members), partition)
-            framed += (record.value or b"")[:1] == b"\0"
-    if framed and framed == survey.malformed:
-        msg = f"--from {topic}: expected JSON objects, got values that begin with a zero byte, as those of a schema "
-        raise DefinitionError(msg + 'registry do.\nHint: write the definition yourself, with `parse="avro"`.')
+    if starts and not survey.rows:
+        _reject_other_form(topic, starts - {b""})
     return survey
+
+
+def _reject_other_form(topic: str, starts: set[bytes]) -> None:
+    """Reject a topic of which no value is JSON, and name what reads it.
+
+    Args:
+        topic: Name of the topic.
+        starts: First bytes of its values.
+
+    Raises:
+        DefinitionError: All values are Avro, or text.
+    """
+    actual = forms = ""
+    if starts == {b"\0"}:
+        actual, forms = "that begin with a zero byte, as those of a schema registry do", '`parse="avro"`'
+    elif starts and not starts & {b"\0", b"{", b"["}:
+        actual, forms = "in plain text", '`parse="csv"` for lines of CSV, or `parse="text"`'
+    if actual:
+        msg = f"--from {topic}: expected JSON objects, got values {actual}."
+        raise DefinitionError(msg + f"\nHint: write the definition yourself, with {forms}.")
 
 
 def _describe_layout(path: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from cutover.definition.model.json_fields import JsonField
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
 from cutover.definition.model.policy import Audit, Policy
 from cutover.definition.model.spark_stream import Delta, SparkStream
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import CsvOptions, Topic
 from cutover.definition.model.triggers import (
     Accumulation,
     AfterCount,
@@ -41,6 +41,7 @@ __all__ = [
     "BatchJob",
     "Change",
     "Count",
+    "CsvOptions",
     "Daily",
     "Delta",
     "EachEpoch",

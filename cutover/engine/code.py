@@ -54,6 +54,7 @@ SHARED = (
     "cutover.records.parsing.job_values",
     "cutover.records.parsing.limits",
     "cutover.records.parsing.parser",
+    "cutover.records.parsing.text_values",
     "cutover.records.parsing.writer_schemas",
     "cutover.records.partials",
     "cutover.records.reading.scan",

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.model.json_fields import MAX_AVRO_BYTES
 from cutover.engine import effective_settings, storage
-from cutover.engine.schema_store import SchemaStore
+from cutover.engine.schema_store import bind_schemas
 from cutover.errors import DefinitionError, LakeError
 from cutover.output import terminal
-from cutover.records.parsing.writer_schemas import bind_source
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
     builder = SparkSession.builder.master(settings.spark.master).appName(app)
     for key, value in make_spark_conf(settings).items():
         builder = builder.config(key, value)
-    bind_source(SchemaStore(settings))
+    bind_schemas(settings)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)

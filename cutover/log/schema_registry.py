@@ -125,9 +125,8 @@ def _request(registry: RegistrySettings, path: str) -> dict[str, Any] | None:
     if response.status_code in {_UNAUTHORIZED, _FORBIDDEN}:
         msg = f"Schema registry `{registry.url}`: expected an answer, it rejected the credentials "
         msg += f"({response.status_code})."
-        raise DefinitionError(
-            msg + "\nHint: set `registry.user` and CUTOVER_REGISTRY__PASSWORD or `registry.password_file`."
-        )
+        hint = "\nHint: set `registry.user` and CUTOVER_REGISTRY__PASSWORD or `registry.password_file`."
+        raise DefinitionError(msg + hint, runbook="SchemaRegistryUnusable")
     try:
         body = response.json()
     except ValueError:
@@ -154,10 +153,10 @@ def _make_context(registry: RegistrySettings) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=None if registry.ca_file is None else str(registry.ca_file))
     except (OSError, ssl.SSLError) as error:
         msg = f"`registry.ca_file`: expected a PEM file with certificates, got `{registry.ca_file}` ({error})."
-        raise DefinitionError(msg) from None
+        raise DefinitionError(msg, runbook="SchemaRegistryUnusable") from None
 
 
 def _make_error(registry: RegistrySettings, actual: str) -> CutoverError:
     msg = f"Schema registry `{registry.url}`: expected a schema, got {actual}."
     hint = "\nHint: start it, or correct `registry.url`; nothing was written, and stored schemas are read without it."
-    return LogError(msg + hint)
+    return LogError(msg + hint, runbook="SchemaRegistryUnusable")

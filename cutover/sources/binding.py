@@ -16,7 +16,8 @@ from cutover.engine.queries import describe_error
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
-from cutover.sources import addresses, databases, iceberg, postgres, staging
+from cutover.settings import Settings
+from cutover.sources import addresses, compacted_topic, databases, iceberg, postgres, staging
 from cutover.sources.addresses import STORES, TableAddress, mask_source, parse_table_address
 from cutover.sources.csv_dialect import Dialect, is_csv
 from cutover.sources.file_listing import READ, list_table_files
@@ -57,8 +58,9 @@ class BoundTable:
 class SourceBinder:
     """Binds tables of one comparison; copies and attached files are removed when `open_binder` ends."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path, settings: Settings | None = None) -> None:
         self._connection = connection
+        self._settings = settings
         self._folder = folder
         self._attached: list[str] = []
 
@@ -71,7 +73,7 @@ class SourceBinder:
             view: Name of the view of its columns.
             source: A Delta folder (its newest version, or that of `table@v7`), an Iceberg folder (its newest snapshot,
                 or that of `table@snapshot=123`), Parquet or CSV (a file, a folder or a glob), or an address of a table
-                in a database or a catalog.
+                in a database, a catalog or a compacted topic.
             dialect: Of CSV.
             selection: Columns and rows that are read; None: all.
 
@@ -89,6 +91,10 @@ class SourceBinder:
             return self._bind_iceberg(view, iceberg.open_iceberg_address(address), selection)
         if address.scheme == databases.DUCKDB:
             return self._bind_attached(view, address, selection)
+        if address.scheme == compacted_topic.KAFKA:
+            settings = self._settings or Settings()
+            topic_rows = compacted_topic.stage_topic_rows(self._connection, address, settings, selection, self._folder)
+            return self._bind_staged(view, address.shown, topic_rows)
         if address.scheme in addresses.POSTGRES:
             rows = postgres.stage_postgres_table(self._connection, address, selection, self._folder)
             return self._bind_staged(view, address.shown, rows)
@@ -241,15 +247,16 @@ class SourceBinder:
 
 
 @contextmanager
-def open_binder(connection: duckdb.DuckDBPyConnection, home: Path | None) -> Iterator[SourceBinder]:
+def open_binder(connection: duckdb.DuckDBPyConnection, settings: Settings | None) -> Iterator[SourceBinder]:
     """Give what binds the tables of a comparison; its copies are deleted at the end.
 
     Args:
         connection: Of the views.
-        home: Home of the installation, for copies; None: the system's folder of temporary files.
+        settings: The installation, with the folder for copies and the cluster; None: the system's folder of temporary
+            files, and the cluster of the environment.
     """
-    with staging.open_staging_folder(home) as folder:
-        binder = SourceBinder(connection, folder)
+    with staging.open_staging_folder(None if settings is None else settings.home) as folder:
+        binder = SourceBinder(connection, folder, settings)
         try:
             yield binder
         finally:

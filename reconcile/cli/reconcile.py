@@ -73,7 +73,8 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         str,
         typer.Argument(
             help="Expected: a Delta (also table@v7) or Iceberg folder; Parquet or CSV: a file, folder or glob;"
-            " postgresql://user@host/database#schema.table, iceberg://catalog/table, duckdb:///file#table."
+            " postgresql://user@host/database#schema.table, iceberg://catalog/table, duckdb:///file#table,"
+            " kafka://broker:9092/topic."
         ),
     ],
     right: Annotated[str, typer.Argument(help="Actual: the same.")],

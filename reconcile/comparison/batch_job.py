@@ -115,7 +115,7 @@ def compare_batch_job(
         listed=listed,
         is_judged=is_judged_sql(),
     )
-    with open_binder(sides.connection, lake.settings.home) as binder:
+    with open_binder(sides.connection, lake.settings) as binder:
         try:
             with bind_job_table(binder, _SENT, job) as table:
                 if isinstance(table, UnknownPosition):

@@ -80,8 +80,7 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
     """
     started_at, started = datetime.now(UTC), monotonic()
     limits = None if settings is None else queries.make_reader_limits(settings)
-    home = None if settings is None else settings.home
-    with queries.open_duckdb(limits) as connection, read_once(), open_binder(connection, home) as binder:
+    with queries.open_duckdb(limits) as connection, read_once(), open_binder(connection, settings) as binder:
         if limits is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
         bound_sources = (

@@ -131,8 +131,8 @@ def list_schema_differences(records: Sequence[EpochRecord], settings_of_sides: S
 
 
 _SCHEMA_HINT = (
-    "an id has one schema for good, so the registry or the stored schemas were replaced; restore them, or replay the "
-    "stream into another version and run batch again."
+    "a schema was registered after its first records, or the registry or the stored schemas were replaced; replay the "
+    "stream into another version and run batch again, or restore them."
 )
 
 

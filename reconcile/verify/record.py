@@ -17,6 +17,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.counts import count_noun
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.schema_store import bind_schemas
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake.control import versions
@@ -73,6 +74,7 @@ def verify_pipeline(lake: PipelineLake, **options: Unpack[VerifyOptions]) -> Ver
         DefinitionError: A name in `only` is not the name of a check.
     """
     clock, names = options.get("clock") or SystemClock(), choose_checks(options.get("only", ()))
+    bind_schemas(lake.settings)
     started, seed = clock.monotonic(), options.get("seed")
     sample_seed = secrets.randbelow(1_000_000) if seed is None else seed
     request = VerifyRequest(now=clock.now(), seed=sample_seed, exhaustive=options.get("exhaustive", False))

@@ -11,6 +11,7 @@ from typing import Any
 
 from cutover.clock import Clock
 from cutover.driver_state import read_driver_state
+from cutover.engine.schema_store import bind_schemas
 from cutover.errors import LakeError, LogError
 from cutover.lake.control import losses, versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -228,6 +229,7 @@ class FactCollector:
         suspects = tuple(e.epoch for e in epochs if e.unknown or e.counts.get("malformed"))
         if suspects[:1] != self._searched_epochs[:1] or not suspects:
             epoch_log = self._open_epoch_log()
+            bind_schemas(self.lake.settings)
             mismatches = (
                 () if epoch_log is None else find_schema_mismatches(self.lake.pipeline, epoch_log, observer.log, epochs)
             )

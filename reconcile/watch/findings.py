@@ -42,6 +42,7 @@ from cutover.reconcile.verify.record import list_open_violations
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.reconcile.watch.facts import Pin, Problem, Regression, RowGrowth, SchemaMismatch, compute_epoch_ages
 from cutover.records.classes import Class, Reason
+from cutover.records.parsing.writer_schemas import list_field_names
 from cutover.records.reference.from_json import list_unknown_names
 from cutover.records.reference.parse import parse_record
 from cutover.settings import Settings
@@ -221,15 +222,31 @@ def find_schema_mismatches(
 
 def describe_mismatch(value: bytes | None, topic: Topic) -> str | None:
     """Describe the field of a record that does not match the schema; None if no single field shows it."""
+    if topic.parse in {"csv", "text"}:
+        return _describe_text_mismatch(value, topic)
     for name in _list_unknown_fields(value, topic):
         return f"field `{visible(name)[:MAX_NAME_LENGTH]}` is not in the schema"
     # The event time first, since every narrowed topic needs it.
     for item in sorted(list_fields(topic), key=lambda item: item.name != topic.event_time):
         reason = parse_record(value, _narrow_topic(topic, item)).reason
         if reason in {Reason.TYPE, Reason.MISSING}:
-            problem = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
-            return f"field `{item.label}` {problem}"
+            return _describe_field(item.label, item.type, reason)
     return None
+
+
+def _describe_text_mismatch(value: bytes | None, topic: Topic) -> str | None:
+    """Describe the first invalid field of a line of CSV, whose columns are where they are in the schema."""
+    parsed = parse_record(value, topic)
+    if parsed.unknown:
+        return f"field {len(list_fields(topic)) + 1} is not in the schema"
+    for invalid in parsed.invalid_fields:
+        if invalid.reason in {Reason.TYPE, Reason.MISSING}:
+            return _describe_field(invalid.name, invalid.type, invalid.reason)
+    return None
+
+
+def _describe_field(label: str, kind: str, reason: Reason) -> str:
+    return f"field `{label}` {'is missing' if reason is Reason.MISSING else f'is no {kind}'}"
 
 
 def _narrow_topic(topic: Topic, item: Field) -> Topic:
@@ -244,7 +261,8 @@ def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
         return []
     if topic.parse == "from_json":
         return list_unknown_names(value.decode("utf-8", "replace"), topic)
-    return sorted(set(json.loads(value)) - {item.path[0] for item in list_fields(topic)})
+    names = list_field_names(value) if topic.parse == "avro" else json.loads(value)
+    return sorted(set(names) - {item.path[0] for item in list_fields(topic)})
 
 
 def _find_malformed(

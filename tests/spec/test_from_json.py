@@ -41,7 +41,7 @@ def list_differences(spark: "SparkSession", records: Sequence[bytes | None], pip
     parsed = parse_records(frame(spark, rows), pipeline).toArrow().sort_by("_offset").to_pylist()
     differences = []
     for record, row in zip(records, parsed, strict=True):
-        reference = parse_record(record, pipeline.source)
+        reference = parse_record(record, pipeline.source, to_micros(NOON))
         expected = (
             reference.reason,
             reference.unknown,

@@ -1,5 +1,6 @@
 """Checks of the places in the JSON that the columns of a topic come from, and of their forms and time formats."""
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import get_args
@@ -17,6 +18,7 @@ from cutover.definition.model.time_patterns import EXAMPLE, compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import (
     CORRUPT_COLUMN,
+    CsvOptions,
     Field,
     Topic,
     list_column_types,
@@ -26,6 +28,12 @@ from cutover.definition.model.topic import (
 from cutover.errors import DefinitionError
 
 _MAX_SHOWN_LENGTH = 80  # characters of an invalid value in a message
+_WHOLE_FORMS = {"avro": "Avro", "csv": "CSV", "text": "texts"}
+
+
+def find_whole_form(topic: Topic) -> str | None:
+    """Return the name of the form of values that are not JSON; None if they are."""
+    return _WHOLE_FORMS.get(topic.parse)
 
 
 def check_json_fields(prefix: str, topic: Topic) -> None:
@@ -51,7 +59,10 @@ def check_json_fields(prefix: str, topic: Topic) -> None:
             reject_field(label, 'JsonField(path="a.b", parse=..., time_format=...)', repr(place)[:_MAX_SHOWN_LENGTH])
         _check_place(label, place, types[name])
     columns = list_fields(topic)
+    _check_whole_form(prefix, topic, columns)
     _check_avro(prefix, topic, columns)
+    _check_csv(prefix, topic)
+    _check_texts(prefix, topic, columns)
     for column in columns:
         label = f"{prefix}.fields.{column.name}" if column.name in topic.fields else f"{prefix}.schema"
         _check_job_column(label, column)
@@ -59,23 +70,61 @@ def check_json_fields(prefix: str, topic: Topic) -> None:
     _check_distinct_places(prefix, columns)
 
 
-def _check_avro(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> None:
-    """Reject what Avro does not have: other forms in the same record, and elements of arrays as columns."""
-    is_avro = topic.parse == "avro"
-    hint = "a value is Avro or JSON as a whole"
+def _check_whole_form(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> None:
+    """Reject what values that are not JSON do not have: other forms in the same record, and places in the JSON."""
+    name = find_whole_form(topic)
     for column in columns:
-        label = f"{prefix}.fields.{column.name}"
-        if (column.parse == "avro") != is_avro:
-            reject_field(f"{label}.parse", f"the form of the topic, {topic.parse}", column.parse, hint)
-        if is_avro and any(isinstance(step, int) for step in column.path):
-            array_hint = "elements of arrays in Avro are not read yet; a job can write them as fields"
-            reject_field(f"{label}.path", "names alone in a topic in Avro", f"`{column.label}`", array_hint)
-    if is_avro and topic.max_value_bytes > MAX_AVRO_BYTES:
-        expected = f"at most {MAX_AVRO_BYTES:,} in a topic in Avro"
+        if column.parse != topic.parse and (name is not None or column.parse in _WHOLE_FORMS):
+            hint = "a value is JSON or not as a whole"
+            label = f"{prefix}.fields.{column.name}.parse"
+            reject_field(label, f"the form of the topic, {topic.parse}", column.parse, hint)
+        if name not in {None, "Avro"} and column.path != (column.name,):
+            reject_field(f"{prefix}.fields.{column.name}.path", f"none in a topic of {name}", f"`{column.label}`")
+    if name is not None and topic.log_time is not None:
+        hint = "`cutover produce` sends JSON alone, and this column is what it copies"
+        reject_field(f"{prefix}.log_time", f"none in a topic of {name}", f"`{topic.log_time}`", hint)
+
+
+def _check_avro(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> None:
+    if topic.parse != "avro":
+        return
+    for column in columns:
+        if any(isinstance(step, int) for step in column.path):
+            hint = "elements of arrays in Avro are not read yet; a job can write them as fields"
+            label = f"{prefix}.fields.{column.name}.path"
+            reject_field(label, "names alone in a topic of Avro", f"`{column.label}`", hint)
+    if topic.max_value_bytes > MAX_AVRO_BYTES:
+        expected = f"at most {MAX_AVRO_BYTES:,} in a topic of Avro"
         reject_field(f"{prefix}.max_value_bytes", expected, f"{topic.max_value_bytes:,}")
-    if is_avro and topic.log_time is not None:
-        produce_hint = "`cutover produce` sends JSON alone, and this column is what it copies"
-        reject_field(f"{prefix}.log_time", "none in a topic in Avro", f"`{topic.log_time}`", produce_hint)
+
+
+def _check_csv(prefix: str, topic: Topic) -> None:
+    if topic.csv is None:
+        return
+    label = f"{prefix}.csv"
+    if topic.parse != "csv":
+        reject_field(label, 'none, since only parse="csv" has options', repr(topic.csv)[:_MAX_SHOWN_LENGTH])
+    if not isinstance(topic.csv, CsvOptions):
+        reject_field(label, 'CsvOptions(delimiter=",", ...)', repr(topic.csv)[:_MAX_SHOWN_LENGTH])
+    marks = {"delimiter": topic.csv.delimiter, "quote": topic.csv.quote, "escape": topic.csv.escape}
+    for name, mark in marks.items():
+        is_mark = isinstance(mark, str) and re.fullmatch(r"[^\x00\r\n\ud800-\udfff\U00010000-\U0010ffff]", mark)
+        if not is_mark and (name, mark) != ("quote", ""):
+            none = ", or an empty text for no quotes" if name == "quote" else ""
+            shown = repr(mark)[:_MAX_SHOWN_LENGTH]
+            reject_field(f"{label}.{name}", f"one character that does not end a line{none}", shown)
+    if topic.csv.delimiter in {topic.csv.quote, topic.csv.escape, "\\"}:
+        expected = "another character than the quote, the escape and a backslash"
+        reject_field(f"{label}.delimiter", expected, repr(topic.csv.delimiter))
+    if not isinstance(topic.csv.null_value, str):
+        reject_field(f"{label}.null_value", "a text", repr(topic.csv.null_value)[:_MAX_SHOWN_LENGTH])
+
+
+def _check_texts(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> None:
+    types = sorted(column.type for column in columns)
+    if topic.parse == "text" and types != ["string", "timestamp"]:
+        expected = "one string column, which is the value, and the event time, which is the log timestamp"
+        reject_field(f"{prefix}.schema", expected, f"`{topic.schema[:_MAX_SHOWN_LENGTH]}`")
 
 
 def _check_place(label: str, place: JsonField, kind: str) -> None:
@@ -92,7 +141,7 @@ def _check_place(label: str, place: JsonField, kind: str) -> None:
 def _check_parse(field: str, form: str) -> None:
     if form not in get_args(ParseForm):
         hint = "values in Protobuf are not read yet" if form == "protobuf" else ""
-        reject_field(field, "strict, from_json or avro", repr(form)[:_MAX_SHOWN_LENGTH], hint)
+        reject_field(field, "strict, from_json, avro, csv or text", repr(form)[:_MAX_SHOWN_LENGTH], hint)
 
 
 def _check_text(field: str, text: str, parse: Callable[[str], object]) -> None:
@@ -121,8 +170,8 @@ def _check_time_format(field: str, time_format: str) -> None:
 
 def _check_job_column(label: str, column: Field) -> None:
     """Reject places that `from_json` fills itself, and elements whose errors it handles by their type."""
-    if column.path[0] == CORRUPT_COLUMN and column.parse == "from_json":
-        hint = "from_json writes the text of a record with an unreadable field into it"
+    if column.path[0] == CORRUPT_COLUMN and column.parse in {"from_json", "csv"}:
+        hint = f"from_{column.parse.removeprefix('from_')} writes the text of a record with an unreadable field into it"
         reject_field(label, f"another name than `{CORRUPT_COLUMN}`", f"`{CORRUPT_COLUMN}`", hint)
     is_text_time = column.type == "timestamp" and column.time_format not in EPOCH_FORMATS
     is_element = isinstance(column.path[-1], int)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import astuple
 from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from cutover.definition.model.batch_job import find_batch_job
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import find_declared_horizon
-from cutover.definition.model.topic import Topic, list_fields, normalize_type
+from cutover.definition.model.topic import CsvOptions, Topic, list_fields, normalize_type
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
@@ -61,6 +62,7 @@ def _describe_topic(topic: Topic) -> dict[str, Any]:
         "time_format": topic.time_format,
         **({} if topic.parse == "strict" else {"parse": topic.parse}),
         **_describe_places(topic),
+        **({"csv": astuple(topic.csv or CsvOptions())} if topic.parse == "csv" else {}),
         "max_value_bytes": topic.max_value_bytes,
         "isolation": topic.isolation,
     }

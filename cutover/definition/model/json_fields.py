@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from cutover.errors import DefinitionError
 
-ParseForm = Literal["strict", "from_json", "avro"]
+ParseForm = Literal["strict", "from_json", "avro", "csv", "text"]
 JsonPath = tuple[str | int, ...]
 """Names of fields and indexes of elements, from the record's object to a value; the first one is a name."""
 

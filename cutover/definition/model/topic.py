@@ -38,16 +38,27 @@ _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CsvOptions:
+    """Options of Spark's `from_csv`, with its defaults."""
+
+    delimiter: str = ","  # option `sep`
+    quote: str = '"'
+    escape: str = "\\"  # in front of a quote inside of quotes
+    null_value: str = ""  # option `nullValue`: text that means null; an empty field without quotes always does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """Kafka topic whose values are JSON objects or records in Avro, and how they are parsed."""
+    """Kafka topic whose values are JSON objects, records in Avro or lines of CSV, and how they are parsed."""
 
     name: str
     schema: str  # Spark DDL: `seq bigint NOT NULL, carrier string, event_time timestamp`
     event_time: str  # the timestamp column that assigns records to windows
     log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
     time_format: str = "iso"  # how the JSON encodes a timestamp: iso, seconds, ..., nanos or `dd.MM.yyyy HH:mm`
-    # from_json: as Spark's function of that name does with its default options; avro: by the schema of a registry
+    # from_json, from_csv (`csv`): as Spark's functions of these names do; avro: by the schema of a registry
     parse: ParseForm = "strict"
+    csv: CsvOptions | None = None  # of `parse="csv"`; None: Spark's defaults
     fields: Mapping[str, JsonField] = field(default_factory=dict, hash=False)  # columns of other places or forms
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"

@@ -58,7 +58,7 @@ def parse_job_values(records: "DataFrame", topic: Topic) -> "DataFrame":
         f"{reject_size_sql(topic.max_value_bytes)} AS __reason",
     )
     read = _read_fields(sized, (*LOG_COLUMNS, "__text", "__reason"), "__text", topic)
-    reason, values = _check_fields(fields, topic)
+    reason, values = check_fields(fields, topic)
     return select_expressions(read, *LOG_COLUMNS, reason, _count_unknown_sql(fields, topic), *values)
 
 
@@ -74,7 +74,7 @@ def add_job_values(typed: "DataFrame", topic: Topic) -> "DataFrame":
     text = f"IF(coalesce(__reason, '{Reason.MISSING}') = '{Reason.MISSING}', __text, NULL)"
     strict = [f"`{field.name}`" for field in columns if field.parse == "strict"]
     read = _read_fields(typed, (*LOG_COLUMNS, "__text", "__reason", "__unknown", *strict), text, topic)
-    reason, values = _check_fields(fields, topic)
+    reason, values = check_fields(fields, topic)
     checked = select_expressions(read, *LOG_COLUMNS, reason, "__unknown", *strict, *values)
     return select_expressions(checked, *LOG_COLUMNS, "__reason", "__unknown", *(f"`{field.name}`" for field in columns))
 
@@ -90,7 +90,7 @@ def _read_fields(rows: "DataFrame", retained: Sequence[str], text: str, topic: T
     """
     fields = _list_read_fields(topic)
     has_decimals = any(_is_job_decimal(field) for field in fields)
-    rare = join_by_or(f"({fast} AND {_matches_sql('__text', pattern)})" for fast, pattern in limits.RARE_DECIMALS)
+    rare = join_by_or(f"({fast} AND {matches_sql('__text', pattern)})" for fast, pattern in limits.RARE_DECIMALS)
     is_rare = f"coalesce({rare}, false)" if has_decimals else "false"
     checked = select_expressions(rows, "*", f"{is_rare} AS __is_rare")
     values = f"{_read_sql(f'IF(__is_rare, NULL, {text})', fields, is_rare=False)} AS __usual"
@@ -120,13 +120,15 @@ def reject_size_sql(max_bytes: int) -> str:
     END"""
 
 
-def _matches_sql(text: str, pattern: str) -> str:
+def matches_sql(text: str, pattern: str) -> str:
+    """Build the condition that a pattern occurs in a text."""
     escaped = pattern.replace("\\", "\\\\").replace("'", "\\'")
     return f"{text} RLIKE '{escaped}'"
 
 
-def _is_text_time(field: Field) -> bool:
-    return field.type == "timestamp" and field.time_format not in EPOCH_FORMATS and field.parse == "from_json"
+def is_text_time(field: Field) -> bool:
+    """Return whether a job reads a time from a text."""
+    return field.type == "timestamp" and field.time_format not in EPOCH_FORMATS and field.parse in {"from_json", "csv"}
 
 
 def _is_job_decimal(field: Field) -> bool:
@@ -169,21 +171,25 @@ def _raw_sql(field: Field, *, has_rare: bool) -> str:
 
 
 def _rare_decimal_sql(value: str, kind: str) -> str:
-    text = f"CAST({value} AS string)"
-    digits = f"replace({text}, ',', '')"
-    is_short = f"length({text}) <= {limits.MAX_DECIMAL_TEXT} AND {_matches_sql(digits, _DECIMAL)}"
     return f"""CASE schema_of_variant({value})
-        WHEN 'STRING' THEN IF({is_short}, try_cast({digits} AS {kind}), NULL)
+        WHEN 'STRING' THEN {cast_decimal_sql(f"CAST({value} AS string)", kind)}
         WHEN 'BOOLEAN' THEN NULL
         ELSE try_variant_get({value}, '$', '{kind}')
     END"""
+
+
+def cast_decimal_sql(text: str, kind: str) -> str:
+    """Return the SQL of a text as a decimal; null if a job reads none, or it takes long."""
+    digits = f"replace({text}, ',', '')"
+    is_short = f"length({text}) <= {limits.MAX_DECIMAL_TEXT} AND {matches_sql(digits, _DECIMAL)}"
+    return f"IF({is_short}, try_cast({digits} AS {kind}), NULL)"
 
 
 def _list_typed_sqls(fields: Sequence[Field], topic: Topic) -> list[str]:
     """List the columns of the schema, with times cast, the texts of these times, and what strict columns need."""
     strict = [_make_strict_sql(field, topic) for field in fields if field.parse == "strict"]
     kinds = [f"schema_of_variant(`{field.name}`) AS `__kind_{field.name}`" for field in strict]
-    times = [field for field in fields if _is_text_time(field)]
+    times = [field for field in fields if is_text_time(field)]
     return [
         *(f"{_time_sql(field) if field in times else f'`{field.name}`'} AS `{field.name}`" for field in fields),
         *(f"`{field.name}` AS `__text_{field.name}`" for field in times),
@@ -197,25 +203,26 @@ def _make_strict_sql(field: Field, topic: Topic) -> FieldSql:
 
 def _time_sql(field: Field) -> str:
     text = f"`{field.name}`"
-    is_whole = _matches_sql(text, limits.JOB_NUMBER_TIME)
+    is_whole = matches_sql(text, limits.JOB_NUMBER_TIME)
+    cast = f"try_cast({text} AS timestamp)" if field.time_format == "iso" else cast_time_sql(text, field)
+    return f"IF({is_whole}, {_whole_time_sql(field.path, cast)}, {cast_time_sql(text, field)})"
+
+
+def cast_time_sql(text: str, field: Field) -> str:
+    """Return the SQL of a text as a time in the format of a column, as a job casts it; null if it is none."""
     if field.time_format != "iso":
-        cast = f'try_to_timestamp({text}, r"{field.time_format}")'
-        return f"IF({is_whole}, {_whole_time_sql(field.path, cast)}, {cast})"
-    dated = _dated_time_sql(text)
-    # `from_json` removes `GMT` from a time that it cannot cast.
+        return f'try_to_timestamp({text}, r"{field.time_format}")'
+    # A job removes `GMT` from a time that it cannot cast.
     without_gmt = _dated_time_sql(f"regexp_replace({text}, '^(?s)(.*?)GMT', '$1')")
-    return f"""CASE
-        WHEN {is_whole} THEN {_whole_time_sql(field.path, f"try_cast({text} AS timestamp)")}
-        ELSE coalesce({dated}, IF(contains({text}, 'GMT'), {without_gmt}, NULL))
-    END"""
+    return f"coalesce({_dated_time_sql(text)}, IF(contains({text}, 'GMT'), {without_gmt}, NULL))"
 
 
 def _dated_time_sql(text: str) -> str:
     """Return the SQL of a text as a time; one without a date is beyond every table."""
     cast = f"try_cast({text} AS timestamp)"
-    has_date = f"({_matches_sql(text, limits.JOB_DATED_TIME)} OR {_matches_sql(text, limits.JOB_NUMBER_TIME)})"
+    has_date = f"({matches_sql(text, limits.JOB_DATED_TIME)} OR {matches_sql(text, limits.JOB_NUMBER_TIME)})"
     is_old = f"({cast} < TIMESTAMP '{limits.JOB_NAMED_ZONES_SINCE}' OR contains({text}, '{limits.JOB_OLD_ZONE}'))"
-    is_unclear = f"{is_old} AND {_matches_sql(text, limits.JOB_NAMED_ZONE)}"
+    is_unclear = f"{is_old} AND {matches_sql(text, limits.JOB_NAMED_ZONE)}"
     return f"CASE WHEN {cast} IS NULL THEN NULL WHEN NOT {has_date} OR ({is_unclear}) THEN {_BEYOND} ELSE {cast} END"
 
 
@@ -233,8 +240,8 @@ def _whole_time_sql(path: JsonPath, cast: str) -> str:
     return f"IF(schema_of_variant({value}) = 'BIGINT', IF({in_range}, timestamp_seconds({seconds}), {wrapped}), {cast})"
 
 
-def _check_fields(fields: Sequence[Field], topic: Topic) -> tuple[str, list[str]]:
-    """Return the values, and `__reason`, which now also covers values that no table holds and missing ones."""
+def check_fields(fields: Sequence[Field], topic: Topic) -> tuple[str, list[str]]:
+    """Return `__reason`, which now also covers values that no table holds and missing ones, and the values."""
     values = {field.name: _held_sql(field, topic) for field in fields}
     invalid = []
     for field in fields:
@@ -277,9 +284,9 @@ def _count_unknown_sql(fields: Sequence[Field], topic: Topic) -> str:
     Of a text that is no strict JSON, their names are listed by `from_json` too, which takes longer.
     """
     known_names = ", ".join(dict.fromkeys(spark_literal(str(field.path[0])) for field in fields))
-    times = [f"`__text_{field.name}`" for field in fields if _is_text_time(field)]
+    times = [f"`__text_{field.name}`" for field in fields if is_text_time(field)]
     present = [
-        f"`__text_{field.name}` IS NOT NULL" if _is_text_time(field) else f"NOT ({_is_null_sql(field, topic)})"
+        f"`__text_{field.name}` IS NOT NULL" if is_text_time(field) else f"NOT ({_is_null_sql(field, topic)})"
         for field in fields
         if isinstance(field.path[-1], str)
     ]

@@ -48,6 +48,16 @@ JOB_NAMED_ZONES_SINCE = "1980-01-01"
 """Start, in UTC, of the times with a named zone that are accepted in the `from_json` form: what zones were before
 differs between editions of the time zone database, and so between machines."""
 
+MAX_CSV_FIELDS = 20_480
+"""Maximum fields of a line of CSV, at which Spark's parser ends a job; a line with more is malformed(type)."""
+
+MAX_CSV_ESCAPES = 200
+"""Maximum number of quotes with an escape behind them in a line of CSV, for each of which Spark's parser may call
+itself; a line with more is malformed(type)."""
+
+MAX_BROKEN_LINE = 2_000
+"""Maximum characters of a line of CSV with a line break in quotes."""
+
 ISO_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """Pattern of the whole text of a date."""
 

@@ -1,4 +1,4 @@
-"""Strict parser from record bytes to typed columns, used by both paths.
+"""Strict parser from record bytes to typed columns, used by both paths; other forms are read by modules of their own.
 
 Spark's `from_json` is too lenient: it accepts text after the object, a number or an object for a string, and a string
 for a decimal. So the value is parsed as the first element of `{"<array>": [value, {"<end>": 1}]}`, where both names are
@@ -41,6 +41,7 @@ from cutover.records.parsing.field_sql import (
     select_path_sql,
 )
 from cutover.records.parsing.job_values import add_job_values, parse_job_values
+from cutover.records.parsing.text_values import parse_csv_values, parse_texts
 from cutover.records.parsing.writer_schemas import learn_schemas
 
 if TYPE_CHECKING:
@@ -114,6 +115,10 @@ def parse_records(
         typed = parse_avro_values(records, pipeline.source)
     elif pipeline.source.parse == "from_json":
         typed = parse_job_values(records, pipeline.source)
+    elif pipeline.source.parse == "csv":
+        typed = parse_csv_values(records, pipeline.source)
+    elif pipeline.source.parse == "text":
+        typed = parse_texts(records, pipeline.source)
     else:
         typed = _parse_strictly(records, pipeline.source)
     return _finish_rows(_derive_columns(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)

@@ -1,7 +1,7 @@
 """Schemas with which records were written in Avro, by the id in front of each value.
 
 A value is a zero byte, the id of its schema in four bytes, and the record in Avro (the wire format of Confluent). The
-process binds one source of schemas, which remembers all answers of the registry; parsers take what it knows, and a plan
+process binds one source of schemas, which remembers the answers of the registry; parsers take what it knows, and a plan
 of Spark that meets another id fails with `MET_SCHEMA` in its message.
 """
 
@@ -98,6 +98,11 @@ def find_schema(head: bytes) -> WriterSchema:
     if number not in list_known():
         _get_source().learn([number])
     return list_known()[number]
+
+
+def list_field_names(value: bytes) -> list[str]:
+    """List the top-level fields of the schema of a value that can be read by it."""
+    return [str(field["name"]) for field in find_schema(value[:HEAD_BYTES]).document["fields"]]
 
 
 def parse_id(head: bytes) -> int:

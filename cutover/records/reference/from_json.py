@@ -151,24 +151,35 @@ def _convert(text: str, read: ReadValue, field: Field, *, is_rare: bool) -> Any:
         return parse_value(value, field.type, field.time_format)
     if is_rare and parse_decimal_type(field.type) is not None:
         return _convert_rare_decimal(value, field.type)
+    if field.type == "timestamp" and field.time_format not in EPOCH_FORMATS:
+        return hold_value(_convert_text_time(text, value, field), field)
+    return hold_value(value, field)
+
+
+def hold_value(value: Any, field: Field) -> Any:
+    """Return a value as tables hold it: minus zero is zero; a date, by its days since 1970; a time in microseconds.
+
+    Args:
+        value: The value; of a time, a number in its epoch format, or microseconds.
+        field: The column.
+
+    Raises:
+        InvalidValueError: No table holds it.
+    """
     if field.type == "double":
         if not math.isfinite(value):
             raise InvalidValueError
-        return value + 0.0  # minus zero is zero
+        return value + 0.0
     if field.type == "date":
         if not _FIRST_DAY <= value < _AFTER_LAST_DAY:
             raise InvalidValueError
         return date(1970, 1, 1) + timedelta(days=value)
-    if field.type != "timestamp":
-        return value
-    micros = (
-        convert_epoch_time(value, field.time_format)
-        if field.time_format in EPOCH_FORMATS
-        else _convert_text_time(text, value, field)
-    )
-    if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
-        raise InvalidValueError(has_right_type=True)
-    return micros
+    if field.type == "timestamp":
+        micros = convert_epoch_time(value, field.time_format) if field.time_format in EPOCH_FORMATS else value
+        if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
+            raise InvalidValueError(has_right_type=True)
+        return micros
+    return value
 
 
 def _convert_rare_decimal(value: Any, kind: str) -> Decimal:
@@ -203,7 +214,12 @@ def _convert_text_time(text: str, time: str, field: Field) -> int:
         is_number = number is not None and isinstance(number.value, JsonNumber) and number.value.is_whole
         if number is not None and is_number and -(2**63) <= int(number.value.text) < 2**63:
             return _wrap_long(int(number.value.text) * 1_000_000)
-    micros = _cast_iso_time(time) if field.time_format == "iso" else _cast_pattern_time(time, field.time_format)
+    return cast_time_text(time, field.time_format)
+
+
+def cast_time_text(time: str, time_format: str) -> int:
+    """Convert a text to microseconds in the format of a column, as a job casts it; raises as `_convert_text_time`."""
+    micros = _cast_iso_time(time) if time_format == "iso" else _cast_pattern_time(time, time_format)
     if micros is None or not -(2**63) <= micros < 2**63:
         raise UnreadableError
     return micros

@@ -172,7 +172,7 @@ def evaluate_records(
 def _evaluate_topic(
     pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
 ) -> list[EvaluatedRecord]:
-    parsed = [parse_record(record.value, side.source) for record in records]
+    parsed = [parse_record(record.value, side.source, record.log_time_micros) for record in records]
     return evaluate_parsed_records(pipeline, side, records, parsed, dimensions)
 
 

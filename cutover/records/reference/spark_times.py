@@ -39,10 +39,14 @@ _NOT_IN_JAVA = {"America/Coyhaique", "Factory", "ROC", "localtime", "leapseconds
 
 def parse_date(text: str) -> int | None:
     """Return the days since 1970, in any year; None if Spark reads no date."""
-    days = _cast_date(text)
-    if days is None:
-        days = _cast_date(text.replace("GMT", "", 1))
+    days = parse_cast_date(text)
     return _read_days(text) if days is None else days
+
+
+def parse_cast_date(text: str) -> int | None:
+    """Return the days since 1970 of a date in a form that Spark casts, with a first `GMT` or without it."""
+    days = _cast_date(text)
+    return _cast_date(text.replace("GMT", "", 1)) if days is None else days
 
 
 def parse_timestamp(text: str) -> int | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cutover.clock import Clock
 from cutover.counts import count_noun
+from cutover.definition.checks.json_fields import find_whole_form
 from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
@@ -92,9 +93,10 @@ def produce(lake: PipelineLake, request: Request, *, clock: Clock, progress: Pro
         InterruptedRunError: The user interrupted the run; the message states how many records were sent.
     """
     settings, pipeline = lake.settings, lake.pipeline
-    if pipeline.source.parse == "avro":
+    other_form = find_whole_form(pipeline.source)
+    if other_form is not None:
         msg = f"Pipeline `{pipeline.name}`: expected a topic of JSON objects, "
-        msg += f"`{pipeline.source.name}` has Avro.\nHint: `produce` sends JSON alone; nothing was sent."
+        msg += f"`{pipeline.source.name}` has {other_form}.\nHint: `produce` sends JSON alone; nothing was sent."
         raise DefinitionError(msg)
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."

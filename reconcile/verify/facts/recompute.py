@@ -83,7 +83,7 @@ def find_earlier_ids(
     topic = source.lake.pipeline.source
     if topic.record_id is None:
         return frozenset()
-    values = {(r.partition, r.offset): parse_record(r.value, topic).values for r in records}
+    values = {(r.partition, r.offset): parse_record(r.value, topic, r.log_time_micros).values for r in records}
     twins = {
         at: (value[topic.record_id], value[topic.event_time])
         for at, value in values.items()

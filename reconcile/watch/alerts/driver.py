@@ -203,6 +203,15 @@ DRIVER_ALERTS = (
         suppresses=("StreamNotRunning",),
     ),
     AlertSpec(
+        name="SchemaRegistryUnusable",
+        severity="page",
+        owner="platform",
+        symptom="`Schema registry ...: expected a schema, got no answer`",
+        rule=reported_by(lambda facts: facts.driver),
+        suppresses=("StreamNotRunning",),
+        no_drill="the drill StreamNotRunning covers a driver that ends",
+    ),
+    AlertSpec(
         name="StreamNotRunning",
         severity="page",
         owner="pipeline",

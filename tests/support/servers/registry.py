@@ -4,16 +4,26 @@
 """
 
 import base64
+import ipaddress
 import json
 import os
+import ssl
 import threading
 import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 REAL = "CUTOVER_TEST_REGISTRY"
 
@@ -63,15 +73,23 @@ def running_registry() -> Iterator[Registry]:
 
 
 @contextmanager
-def small_registry() -> Iterator[Registry]:
-    """Give the small server while the block runs, whose answers a test can change."""
+def small_registry(certificate: Path | None = None) -> Iterator[Registry]:
+    """Give the small server while the block runs, whose answers a test can change.
+
+    Args:
+        certificate: PEM file with the certificate and the key of TLS; None: without TLS.
+    """
     registry = Registry(url="")
 
     class Handler(_Handler):
         of = registry
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    registry.url = f"http://127.0.0.1:{server.server_port}"
+    registry.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -80,6 +98,21 @@ def small_registry() -> Iterator[Registry]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def make_certificate(folder: Path) -> Path:
+    """Write a certificate of 127.0.0.1, which signs itself, with its key; return the PEM file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = builder.add_extension(addresses, critical=False).sign(key, hashes.SHA256())
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = folder / f"{certificate.serial_number}.pem"
+    path.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    return path
 
 
 class _Handler(BaseHTTPRequestHandler):

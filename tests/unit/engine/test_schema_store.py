@@ -37,6 +37,39 @@ def test_a_stored_schema_needs_no_registry(registry: Registry, tmp_path: Path) -
     assert registry.paths == [f"/schemas/ids/{number}", "/schemas/ids/99"]
 
 
+def test_a_schema_that_is_registered_later_is_found(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (SchemaStore(settings_of(tmp_path, registry.url)) for _ in range(2))
+    first.learn([1])
+    registry.register(ORDER)
+    second.learn([1])
+    assert [store.list_known()[1].text for store in (first, second)] == [None, None]
+    assert len(registry.paths) == 1
+
+    monkeypatch.setattr(schema_store, "UNKNOWN_SECONDS", -1.0)
+
+    assert 1 not in first.list_known()
+    first.learn([1])
+    assert first.list_known()[1].document == ORDER
+    second.learn([1])
+    assert second.list_known()[1].document == ORDER
+    assert len(registry.paths) == 2
+
+
+def test_an_earlier_answer_counts_while_the_registry_is_down(registry: Registry, tmp_path: Path) -> None:
+    SchemaStore(settings_of(tmp_path, registry.url)).learn([7])
+    path = tmp_path / "lake" / "_control" / "schemas" / "7.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**stored, "asked_at": stored["asked_at"] - 601}), encoding="utf-8")
+    down = SchemaStore(settings_of(tmp_path, "http://127.0.0.1:9"))
+
+    assert 7 not in down.list_known()
+    down.learn([7])
+
+    assert down.list_known()[7].text is None
+
+
 def test_nothing_is_stored_without_an_answer(tmp_path: Path) -> None:
     with pytest.raises(LogError):
         SchemaStore(settings_of(tmp_path, "http://127.0.0.1:9")).learn([1])

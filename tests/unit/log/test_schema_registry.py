@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic import SecretStr, ValidationError
 from cutover.errors import DefinitionError, LogError
 from cutover.log.schema_registry import fetch_schema
 from cutover.settings import RegistrySettings
-from tests.support.servers.registry import Registry, small_registry
+from tests.support.servers.registry import Registry, make_certificate, small_registry
 
 ORDER: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 
@@ -94,6 +95,21 @@ def test_a_request_is_tried_again(registry: Registry) -> None:
         fetch_schema(settings_of(registry, timeout_seconds=1.2), 1)
 
     assert len(registry.paths) > 1
+
+
+def test_tls_is_verified_by_the_certificates_of_a_file(tmp_path: Path) -> None:
+    certificate, other = make_certificate(tmp_path), make_certificate(tmp_path)
+    with small_registry(certificate) as registry:
+        registry.schemas[1] = {"subject": "orders", "schema": json.dumps(ORDER)}
+
+        text = fetch_schema(settings_of(registry, ca_file=certificate), 1)
+
+        assert text is not None
+        assert json.loads(text) == ORDER
+        for ca_file in (other, None):
+            with pytest.raises(LogError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+                fetch_schema(settings_of(registry, ca_file=ca_file), 1)
+            assert caught.value.runbook == "SchemaRegistryUnusable"
 
 
 def test_credentials_are_sent_and_never_shown(registry: Registry) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Count, Fixed, Join, JsonField, Pipeline, Topic
+from cutover.definition import Count, CsvOptions, Fixed, Join, JsonField, Pipeline, Topic
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.json_fields import format_path, parse_path
@@ -40,7 +40,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "form": (
         {"id": JsonField(parse="lenient")},  # type: ignore[arg-type]  # what is tested
-        "source.fields.id.parse: expected strict, from_json or avro, got 'lenient'",
+        "source.fields.id.parse: expected strict, from_json, avro, csv or text, got 'lenient'",
     ),
     "time format": (
         {"at": JsonField(time_format="milis")},
@@ -188,10 +188,48 @@ def test_a_topic_in_avro_is_accepted_recorded_and_another_result() -> None:
         ),
         (replace(AVRO, fields={"x": JsonField(path="items[0].x")}), "source.fields.x.path: expected names alone"),
         (replace(AVRO, max_value_bytes=16_777_217), "source.max_value_bytes: expected at most 16,777,216"),
-        (replace(AVRO, log_time="at"), "source.log_time: expected none in a topic in Avro"),
+        (replace(AVRO, log_time="at"), "source.log_time: expected none in a topic of Avro"),
         (replace(TOPIC, parse="protobuf"), "values in Protobuf are not read yet"),  # type: ignore[arg-type]  # what is tested
     ],
 )
 def test_what_avro_does_not_have_is_rejected(topic: Topic, message: str) -> None:
+    with pytest.raises(DefinitionError, match=re.escape(message)):
+        check_definition(replace(PIPELINE, source=topic))
+
+
+CSV = replace(TOPIC, parse="csv")
+TEXTS = Topic(name="t", schema="line string, at timestamp", event_time="at", parse="text")
+
+
+def test_topics_of_csv_and_of_texts_are_accepted_recorded_and_another_result() -> None:
+    plain = replace(PIPELINE, source=CSV)
+    other = replace(PIPELINE, source=replace(CSV, csv=CsvOptions(delimiter=";", null_value="NA")))
+    texts = replace(PIPELINE, source=TEXTS, key=("line",), measures={"n": Count()})
+
+    for pipeline in (plain, other, texts):
+        check_definition(pipeline)
+        assert decode_definition(encode_definition(pipeline)) == pipeline
+    spelled_out = replace(PIPELINE, source=replace(CSV, csv=CsvOptions()))
+    assert result_fingerprint(plain) == result_fingerprint(spelled_out)
+    assert len({result_fingerprint(pipeline) for pipeline in (PIPELINE, plain, other, texts)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("topic", "message"),
+    [
+        (replace(CSV, fields={"x": JsonField(path="a.x")}), "source.fields.x.path: expected none in a topic of CSV"),
+        (replace(CSV, fields={"x": JsonField(parse="from_json")}), "expected the form of the topic, csv"),
+        (replace(CSV, log_time="at"), "source.log_time: expected none in a topic of CSV"),
+        (replace(TOPIC, csv=CsvOptions()), 'source.csv: expected none, since only parse="csv" has options'),
+        (replace(CSV, csv=CsvOptions(delimiter="||")), "source.csv.delimiter: expected one character"),
+        (replace(CSV, csv=CsvOptions(delimiter="\\")), "source.csv.delimiter: expected another character"),
+        (replace(CSV, csv=CsvOptions(delimiter='"')), "source.csv.delimiter: expected another character"),
+        (replace(CSV, csv=CsvOptions(escape="\n")), "source.csv.escape: expected one character"),
+        (replace(CSV, csv=CsvOptions(quote="\0")), "source.csv.quote: expected one character"),
+        (replace(CSV, csv=";"), "source.csv: expected CsvOptions"),  # type: ignore[arg-type]  # what is tested
+        (replace(TEXTS, schema="a string, b string, at timestamp"), "source.schema: expected one string column"),
+    ],
+)
+def test_what_csv_and_texts_do_not_have_is_rejected(topic: Topic, message: str) -> None:
     with pytest.raises(DefinitionError, match=re.escape(message)):
         check_definition(replace(PIPELINE, source=topic))
