@@ -208,11 +208,11 @@ def survey_topic(settings: Settings, topic: str, time_format: str | None = None)
             else:
                 survey.add_object(record.offset, dict(document.members), partition)
     if starts and not survey.rows:
-        _reject_other_form(topic, starts - {b""})
+        reject_other_form(topic, starts - {b""})
     return survey
 
 
-def _reject_other_form(topic: str, starts: set[bytes]) -> None:
+def reject_other_form(topic: str, starts: set[bytes]) -> None:
     """Reject a topic of which no value is JSON, and name what reads it.
 
     Args:

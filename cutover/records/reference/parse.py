@@ -51,12 +51,20 @@ def parse_record(
     reason = find_value_defect(value, topic)
     if reason is not None or value is None:
         return ParsedRecord(reason=reason)
-    if topic.parse == "text":
-        return parse_text_value(value, log_time_micros, topic)
-    if topic.parse == "from_json":
-        return parse_job_value(value, topic, counts_unknown=counts_unknown)
-    if topic.parse != "strict":
-        return _PARSERS[topic.parse](value, topic)
+    match topic.parse:
+        case "avro":
+            return parse_avro_value(value, topic)
+        case "csv":
+            return parse_csv_value(value, topic)
+        case "text":
+            return parse_text_value(value, log_time_micros, topic)
+        case "from_json":
+            return parse_job_value(value, topic, counts_unknown=counts_unknown)
+        case "strict":
+            return _parse_strictly(value, topic)
+
+
+def _parse_strictly(value: bytes, topic: Topic) -> ParsedRecord:
     try:
         text = value.decode("utf-8")
         document = parse_object(text)
@@ -65,9 +73,6 @@ def parse_record(
     except (ValueError, RecursionError):
         return ParsedRecord(reason=Reason.JSON)
     return parse_fields(document, text, topic)
-
-
-_PARSERS = {"avro": parse_avro_value, "csv": parse_csv_value}
 
 
 def find_value_defect(value: bytes | None, topic: Topic) -> Reason | None:
