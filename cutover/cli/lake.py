@@ -88,7 +88,7 @@ def _bind_own_tables(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, 
             from cutover.positions.position import UnknownPosition
             from cutover.sources.binding import open_binder
 
-            binder = stack.enter_context(open_binder(connection, lake.settings.home))
+            binder = stack.enter_context(open_binder(connection, lake.settings))
             bound = stack.enter_context(batch_table.bind_job_table(binder, f"{BATCH_JOB}_rows", job))
             if isinstance(bound, UnknownPosition):
                 msg = f"Table `{describe_job_table(job.table)}`: expected a position of the batch job: {bound.reason}."

@@ -8,6 +8,7 @@ changes no result, so the table at some end offsets is the same whenever it is r
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`, `literal` or our own
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def stage_topic_rows(
     batches = _make_batches(_read_records(client, address, topic, ranges), _RECORDS)
     records = _stage(connection, batches, _RECORDS, {name: name for name in _RECORDS.names}, folder)
     try:
-        path, names, texts = _stage_latest(connection, address, records, selection, folder)
+        rows = _stage_latest(connection, address, records, selection, folder)
     finally:
         records.unlink(missing_ok=True)
     if client.topic_id(topic) != identity:
@@ -85,12 +86,7 @@ def stage_topic_rows(
         raise LakeError(msg, runbook="TableUnreadable")
     listed = ", ".join(f"{partition}: {end}" for partition, end in sorted(ends.items())[:_MAX_PARTITIONS_SHOWN])
     more = ", ..." if len(ends) > _MAX_PARTITIONS_SHOWN else ""
-    return StagedRows(
-        path=path,
-        pinned=f"at end offsets {listed}{more}",
-        untyped=frozenset(names) - texts.keys(),
-        texts=texts,
-    )
+    return replace(rows, pinned=f"at end offsets {listed}{more}")
 
 
 def _open_client(address: TableAddress, settings: Settings) -> LogClient:
@@ -130,8 +126,8 @@ def _make_record_error(address: TableAddress, partition: int, offset: int, expec
 
 def _stage_latest(
     connection: duckdb.DuckDBPyConnection, address: TableAddress, records: Path, selection: Selection, folder: Path
-) -> tuple[Path, list[str], dict[str, str]]:
-    """Copy the rows as columns; return the copy, its columns, and those with objects or arrays."""
+) -> StagedRows:
+    """Copy the rows as columns; they are not pinned yet."""
     latest = f"""
         SELECT key, "partition", max("offset") AS "offset", arg_max(struct_pack(v := value), "offset").v AS value
         FROM read_parquet({literal(str(records))}) GROUP BY ALL HAVING value IS NOT NULL"""
@@ -155,7 +151,13 @@ def _stage_latest(
     texts = ([_format_member(fields.get(name)) for name in names] for fields in rows)
     columns = {name: f"c{place}" for place, name in enumerate(names)}
     path = _stage(connection, _make_batches(texts, schema), schema, columns, folder)
-    return path, names, {name: "JSON" for name in names if nested[name]}
+    return StagedRows(
+        path=path,
+        pinned="",
+        untyped=frozenset(name for name in names if not nested[name]),
+        texts={name: "JSON" for name in names if nested[name]},
+        unread=tuple(sorted(nested.keys() - set(names))),
+    )
 
 
 def _stage(

@@ -17,12 +17,12 @@ from cutover.streaming import driver
 from tests.integration.streaming.rig import NOON, epoch_log, fast, make_topic, query_rows
 
 LINES = [
-    *(f'"shop ""{minute % 3}""";{minute}.50;2026-03-02 12:{minute:02}' for minute in range(50)),
-    "NA;NA;2026-03-02T12:10:00Z",
-    "b;x;2026-03-02 12:20",
+    *(f'"shop ""{minute % 3}""";{minute}.50;2026-03-01 12:{minute:02}' for minute in range(50)),
+    "NA;NA;2026-03-01T12:10:00Z",
+    "b;x;2026-03-01 12:20",
     "b;1.5;12:30",
-    "b;1.5;2026-03-02 12:20\nc;2",
-    "b;1.5;2026-03-02 12:25;further",
+    "b;1.5;2026-03-01 12:20\nc;2",
+    "b;1.5;2026-03-01 12:25;further",
 ]
 
 
