@@ -41,10 +41,11 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
     keys = {part.field for part in draft.key}
     numbers = [name for name, kind in draft.types.items() if is_number_type(kind) and name not in keys]
     others = [name for name in draft.types if name not in numbers]
-    # A column of Avro is read by the type of its writer.
-    found = dict.fromkeys(
-        kind for column in draft.value_columns.values() for kind in list_argument_types(column, kinds)
-    )
+    columns = list(draft.value_columns.values())
+    counts = sum("Count" in aggregate.measures for aggregate in shape.aggregates)
+    if len(columns) == len(shape.aggregates) and counts == sum(column in _WHOLE for column in columns):
+        columns = [column for column in columns if column not in _WHOLE]  # they are the counts
+    found = dict.fromkeys(kind for column in columns for kind in list_argument_types(column, kinds))
     variants = []
     for place, number in enumerate(list(found)[:MAX_VARIANTS] or ["bigint"]):
         choices = [MeasureChoice("Count")] if place == 0 and "Count" in kinds else []
@@ -57,7 +58,7 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
             if kind in _ORDERED and place == 0:
                 choices += [MeasureChoice(kind, quote_name(name)) for name in others]
         types = {name: number if name in numbers else kind for name, kind in draft.types.items()}
-        if draft.parse == "avro":
+        if draft.parse == "avro":  # a column is read by the type of its writer
             choices = [replace(choice, type=None) for choice in choices]
             return [Variant(types=draft.types, choices=tuple(dict.fromkeys(choices)))]
         variants.append(Variant(types=types, choices=tuple(choices)))
