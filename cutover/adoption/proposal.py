@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutover.adoption.draft import Choose, JobDraft, KeyPart, MeasureChoice, Question, Seen, Stated
-from cutover.adoption.evidence import RecordSample, StreamTable, find_period
+from cutover.adoption.evidence import StreamTable, find_period
 from cutover.adoption.query import SCHEMA_TYPES, QueryShape
+from cutover.adoption.sample import RecordSample
 from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.definition.model.topic import IDENTIFIER

@@ -13,10 +13,11 @@ from cutover.adoption.completion import (
     rank_measures,
 )
 from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Stated
-from cutover.adoption.evidence import RecordSample, StreamTable, to_micros_of
+from cutover.adoption.evidence import StreamTable, to_micros_of
 from cutover.adoption.hypotheses import DraftCheck, Match, find_matches, verify
 from cutover.adoption.proposal import list_event_times
 from cutover.adoption.query import QueryShape
+from cutover.adoption.sample import RecordSample
 from cutover.adoption.trial import JobReading, Trial, evaluate_draft, is_tested
 from cutover.adoption.zones import find_local_windows
 from cutover.definition.model.json_fields import ParseForm

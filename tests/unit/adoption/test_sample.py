@@ -9,8 +9,8 @@ import pytest
 
 from cutover.adoption.completion import complete_draft
 from cutover.adoption.draft import Stated
-from cutover.adoption.evidence import RecordSampler
 from cutover.adoption.hypotheses import verify
+from cutover.adoption.sample import RecordSampler
 from cutover.errors import LogError
 from cutover.log.kafka import RawRecord
 from cutover.records.parsing import writer_schemas

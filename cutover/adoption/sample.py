@@ -1,0 +1,197 @@
+"""Sample of the records of a topic: columns that JSON shows, or the schemas of writers in Avro."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from cutover.definition.model.json_fields import JsonField, JsonPath, ParseForm, format_path
+from cutover.definition.model.topic import Topic, list_fields
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.records.csv_files import make_name
+from cutover.records.parsing.avro_layout import list_readable_columns
+from cutover.records.parsing.writer_schemas import HEAD_BYTES, find_schema
+from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
+from cutover.records.proposal.guess import Guess, Survey
+from cutover.records.reference.parse import parse_object, parse_record
+from cutover.records.reference.values import JsonNumber, JsonObject
+from cutover.timestamps import format_micros
+
+SAMPLED_AT_EACH_END = 2_000
+"""Records of a partition, the oldest and the newest ones, from which the schema is inferred."""
+
+_MAX_DEPTH = 5  # of objects in a record whose fields become columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSample:
+    """Records of a topic, and what was inferred from them."""
+
+    guess: Guess
+    records: int
+    malformed: int  # that are no JSON objects
+    values: Mapping[str, frozenset[str]]  # column -> distinct values, as texts
+    paths: Mapping[str, str]  # column -> path in the JSON, if it is not the field of its name
+    offsets: int  # offsets in the sampled ranges: more than records if the topic has transactions or is compacted
+    parse: ParseForm = "from_json"
+
+
+def sample_records(client: LogClient, topic: str, time_format: str | None = None) -> RecordSample:
+    """Read the oldest and the newest records of each partition, and infer columns from them.
+
+    Args:
+        client: The cluster.
+        topic: Its name.
+        time_format: Pattern of times that the user states.
+
+    Raises:
+        LogError: No broker responds, or the topic does not exist.
+    """
+    earliest, latest = client.earliest(topic), client.latest(topic, "read_uncommitted")
+    sampler = RecordSampler(time_format)
+    offsets = 0
+    for partition, end in sorted(latest.items()):
+        start = earliest[partition]
+        middle = max(start, end - SAMPLED_AT_EACH_END)
+        for first, last in ((start, min(start + SAMPLED_AT_EACH_END, middle)), (middle, end)):
+            if first < last:
+                offsets += last - first
+                for record in client.read_ranges(topic, {partition: (first, last)}, "read_uncommitted"):
+                    sampler.add(record)
+    return replace(sampler.infer(), offsets=offsets)
+
+
+class RecordSampler:
+    """Sample of records whose fields, also those in nested objects, become columns."""
+
+    def __init__(self, time_format: str | None = None) -> None:
+        self._survey = Survey(is_cells=False, stated_format=time_format)
+        self._names: dict[JsonPath, str] = {}
+        self._records = 0
+        self._framed: list[RawRecord] = []  # as a registry's clients write them
+
+    def add(self, record: RawRecord) -> None:
+        """Add a record; one that is no JSON object is counted."""
+        self._records += 1
+        if _is_framed(record):
+            self._framed.append(record)
+            return
+        try:
+            document = parse_object((record.value or b"").decode("utf-8"))
+        except (ValueError, RecursionError):
+            self._survey.malformed += 1
+            return
+        members = dict(document.members)
+        if self._survey.rows == 0:
+            self._survey.envelope = find_envelope(members)
+        values = self._name_values(members)
+        self._survey.add(record.offset, values, record.partition)
+
+    def _name_values(self, members: Mapping[str, Any]) -> dict[str, Any]:
+        if self._survey.envelope is not None:
+            values = flatten_event(members, self._survey.envelope)
+            for path, name in zip(values, name_event_fields(values), strict=True):
+                self._names.setdefault(path, name)
+        else:
+            values = dict(_flatten((), members))
+        return {self._name(path): value for path, value in values.items()}
+
+    def _name(self, path: JsonPath) -> str:
+        if path not in self._names:
+            used = {name.lower() for name in self._names.values()}
+            candidates = (make_name(str(path[-1]), 1), make_name("_".join(map(str, path)), 1))
+            free = (name for name in candidates if name.lower() not in used)
+            self._names[path] = next(free, f"{candidates[-1]}_{len(used)}")
+        return self._names[path]
+
+    def infer(self) -> RecordSample:
+        """Infer the columns; those of values in Avro have the types of their schemas.
+
+        Raises:
+            DefinitionError: Values are in Avro, and the settings name no registry.
+            LogError: The registry does not respond.
+        """
+        types: dict[str, str] = {}
+        is_avro = 2 * len(self._framed) > self._records
+        if is_avro:
+            topic, paths = _make_avro_topic(self._framed)
+            names = {column: self._name(path) for column, path in paths.items()}
+            types = {names[field.name]: field.type for field in list_fields(topic)} if paths else {}
+            for record in self._framed:
+                values = {names[column]: value for column, value in _list_avro_values(record, topic)} if paths else {}
+                if values:
+                    self._survey.add(record.offset, values, record.partition)
+                else:
+                    self._survey.malformed += 1
+        else:
+            self._survey.malformed += len(self._framed)
+        guess = self._survey.guess()
+        columns = tuple(
+            column if column.type == "timestamp" else replace(column, type=types.get(column.name, column.type))
+            for column in guess.columns
+        )
+        guess = replace(guess, columns=columns)
+        return RecordSample(
+            guess=guess,
+            records=self._records,
+            malformed=self._survey.malformed,
+            values={name: frozenset(column.distinct) for name, column in self._survey.columns.items()},
+            paths={name: format_path(path) for path, name in self._names.items() if path != (name,)},
+            offsets=self._records,
+            parse="avro" if is_avro else "from_json",
+        )
+
+
+def _flatten(path: JsonPath, members: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:
+    """Yield the values of an object and of the objects in it, by their paths."""
+    for name, value in members.items():
+        if isinstance(value, JsonObject) and len(path) < _MAX_DEPTH:
+            yield from _flatten((*path, name), dict(value.members))
+        else:
+            yield (*path, name), value
+
+
+def _is_framed(record: RawRecord) -> bool:
+    """Return whether a value begins as those of the clients of a schema registry do."""
+    return record.value is not None and record.value[:1] == b"\0" and len(record.value) >= HEAD_BYTES
+
+
+def _make_avro_topic(records: Sequence[RawRecord]) -> tuple[Topic, Mapping[str, JsonPath]]:
+    """Make a topic with a column for each field of the schemas of some records; return the paths of its columns.
+
+    Raises:
+        DefinitionError: The settings name no registry.
+        LogError: The registry does not respond.
+    """
+    heads = sorted({(record.value or b"")[:HEAD_BYTES] for record in records})
+    types: dict[JsonPath, str] = {}
+    for head in heads:  # the newest schema has the largest id
+        types |= list_readable_columns(find_schema(head))
+    paths = {f"c{number}": path for number, path in enumerate(types)}
+    topic = Topic(
+        name="sample",
+        schema=", ".join(f"{name} {types[path]}" for name, path in paths.items()),
+        event_time=next(iter(paths), "c0"),
+        parse="avro",
+        fields={name: JsonField(path=format_path(path)) for name, path in paths.items()},
+    )
+    return topic, paths
+
+
+def _list_avro_values(record: RawRecord, topic: Topic) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of a record with their values as JSON has them; none of a record that cannot be read."""
+    parsed = parse_record(record.value, topic)
+    types = {field.name: field.type for field in list_fields(topic)}
+    for name, value in parsed.values.items():
+        yield name, _to_json(value, types[name])
+
+
+def _to_json(value: Any, kind: str) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if kind == "timestamp":
+        return format_micros(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    return JsonNumber(str(value) if isinstance(value, int | Decimal) else repr(value))
