@@ -11,6 +11,7 @@ from cutover.adoption.evidence import ReadBatch, ReadPlan
 from cutover.adoption.filters import NO_FILTER, Filter
 from cutover.adoption.trial import Fold, JobReading, evaluate_draft
 from cutover.definition import Fixed, Sessions, Sliding
+from cutover.definition.windows.aligned import SlidingWindows
 from cutover.log.kafka import RawRecord
 from cutover.records.reference.run import compute_reference
 from cutover.timestamps import format_micros
@@ -39,7 +40,7 @@ ROWS = st.tuples(
 def test_a_fold_counts_the_records_that_the_reference_accepts(
     batches: list[list[tuple[int, str, str | None, int, bool]]],
     watermarks: list[int],
-    window: object,
+    window: SlidingWindows | Sessions,
     by_id: bool,
     is_complete: bool,
     condition: Filter,
