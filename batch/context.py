@@ -60,7 +60,7 @@ class RunContext:
     began: float  # the same on a monotonic clock, to measure the duration
     is_confirmed: bool = False  # a person confirmed that rows may be removed
     replaces_earlier_runs: bool = False  # earlier runs used other settings, so their rows are replaced
-    judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
+    settings_recorder: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the start of the run
     held_ranges: Sequence[Range] = ()  # windows that have rows of earlier runs in the batch table
     recorded_table: DeltaTable | None = (
@@ -91,7 +91,7 @@ class RunContext:
             OtherSettings: The runs that this one builds on used other settings.
         """
         records = read_records(self.spark, self.lake, reads)
-        self.judging.record_read(records, self.pipeline, self.history)
+        self.settings_recorder.record_read(records, self.pipeline, self.history)
         frame, counted_read = count_records(records, reads)
         self.counted_reads.append(counted_read)
         return frame

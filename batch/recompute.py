@@ -118,7 +118,7 @@ def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test pass
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=lake.name, why="settings in force changed", runbook="SealBroken")
         next_run = open_run(
-            lake, epoch, ranges, clock, anew=anew, confirmed=confirmed, judging=changed.digest, meter=meter
+            lake, epoch, ranges, clock, anew=anew, confirmed=confirmed, settings_digest=changed.digest, meter=meter
         )
         with next_run as work:
             completed = compute_and_publish(work, probe, clock)
@@ -171,7 +171,7 @@ def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
         scan.stage_scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
     else:
         if work.history.newest is None or are_apart(work.history, work.target):
-            work.judging.check_session(work.spark, work.pipeline, work.history)
+            work.settings_recorder.check_session(work.spark, work.pipeline, work.history)
         scan.stage_nothing(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.lake, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
@@ -247,14 +247,14 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     *,
     anew: bool = False,
     confirmed: bool = False,
-    judging: str | None = None,
+    settings_digest: str | None = None,
     patience: float = PATIENCE,
     meter: UsageMeter | None = None,
     begins_at: int | None = None,
 ) -> Iterator[RunContext]:
     """Open a run: take the lock, pin the cut, create the staging folder, and check that the log is that of the cut.
 
-    With `judging` (a digest) the run builds only on runs that used these settings. `meter` measures its resource usage,
+    With `settings_digest` the run builds only on runs that used these settings. `meter` measures its resource usage,
     by default from here on. With `begins_at` (microseconds) records with earlier log timestamps are not read.
     """
     settings, pipeline = lake.settings, lake.pipeline
@@ -273,12 +273,12 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         if anew:
             earlier = IndexHistory(runs=(), next_sequence=batch_runs.read_next_run_sequence(lake))
         else:
-            earlier = index.load_history(lake, log_id, recorded_losses, judging=judging)
+            earlier = index.load_history(lake, log_id, recorded_losses, settings_digest=settings_digest)
         yield RunContext(
             lake=lake,
             target=target,
             client=client,
-            replaces_earlier_runs=judging is not None,
+            replaces_earlier_runs=settings_digest is not None,
             held_ranges=_list_held(lake, trusted, anew=anew),
             recorded_table=None if trusted is None else trusted.table,
             earliest=first_retained(client, pipeline, target),

@@ -69,12 +69,12 @@ class IndexHistory:
 
 
 def load_history(
-    lake: PipelineLake, log: LogId, losses: Sequence[Loss] = (), *, judging: str | None = None
+    lake: PipelineLake, log: LogId, losses: Sequence[Loss] = (), *, settings_digest: str | None = None
 ) -> IndexHistory:
     """Load the runs that this one builds on: the latest ones with the current batch definition.
 
     Earlier runs do not count before a run with other SQL, which replaced the table and the index, before a run with
-    other settings than the digest `judging`, if given, or before a run on a log that a recorded loss gave up: its
+    other settings than those of `settings_digest`, if given, or before a run on a log that a recorded loss gave up: its
     results stay, but its offsets are no longer valid.
 
     Raises:
@@ -88,7 +88,7 @@ def load_history(
     latest_runs = reversed(runs_of_version[first_in_force:])
 
     def is_reusable(run: BatchRun) -> bool:
-        is_alike = judging is None or run.in_force in {None, judging}
+        is_alike = settings_digest is None or run.in_force in {None, settings_digest}
         return is_alike and run.batch_fingerprint == fingerprint and not is_outdated(run, losses)
 
     runs = [*takewhile(is_reusable, latest_runs)]

@@ -237,7 +237,7 @@ def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
         watermark=record.watermark_after,
         result_fingerprint=result_fingerprint(work.pipeline),
         batch_fingerprint=batch_fingerprint(work.pipeline),
-        **work.judging.make_run_fields(work.pipeline, work.history),
+        **work.settings_recorder.make_run_fields(work.pipeline, work.history),
         wanted=requested[0] if len(requested) == 1 else None,
         computed=staged_run.plan.computed,
         stale=staged_run.plan.stale,

@@ -5,7 +5,6 @@ occurrence of differences come from the history.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

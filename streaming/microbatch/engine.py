@@ -53,7 +53,7 @@ class HeldState:
         self.ids = None if pipeline.source.record_id is None else self._restore_ids()
 
         # A version that does not serve yet says nothing: once it does, its driver sends what the topic lacks.
-        silent = pipeline.changelog is None or committer.version.beside
+        silent = pipeline.changelog is None or committer.version.parallel
         self._changelog = None if silent else self._restore_changelog()
 
     @property

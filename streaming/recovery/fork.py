@@ -92,9 +92,9 @@ def register_fork(lake: PipelineLake, epoch: int, clock: Clock, *, parallel: boo
     _check_can_fork(lake, source, record)
     _reject_folded(lake.pipeline, source, record)
     origin = Fork(version=source.number, epoch=record.epoch)
-    version = versions.register(lake, clock, expected_sequence=sequence, fork=origin, beside=parallel)
+    version = versions.register(lake, clock, expected_sequence=sequence, fork=origin, parallel=parallel)
     copy_source_rows(lake, version)
-    log.warning("stream_forked", version=version.app_id, source=source.app_id, epoch=record.epoch, beside=parallel)
+    log.warning("stream_forked", version=version.app_id, source=source.app_id, epoch=record.epoch, parallel=parallel)
     return version
 
 

@@ -103,7 +103,7 @@ def replay_definition(
         CutoverError: The driver cannot start or continue, or another driver of the new definition is running.
     """
     change.check_pair(new, old)
-    version_settings = versions.looking_at_served(settings)
+    version_settings = versions.select_served_version(settings)
     lake = PipelineLake(version_settings, new)
     serving, version = find_stream(PipelineLake(version_settings, old)), versions.find_current_version(lake)
     if version is None or not delta.exists(version.uri):
@@ -178,7 +178,7 @@ def _read_on(lake: PipelineLake, repeat_command: str, probe: Probe, aim: EpochRe
 
 def _has_driver(lake: PipelineLake) -> bool:
     """Return whether a driver of the serving version is running, by its heartbeat."""
-    last_heartbeat = heartbeat.read_heartbeat(versions.looking_at_served(lake.settings), lake.name)
+    last_heartbeat = heartbeat.read_heartbeat(versions.select_served_version(lake.settings), lake.name)
     return last_heartbeat is not None and last_heartbeat.alive
 
 
@@ -190,8 +190,8 @@ def _open_version(lake: PipelineLake, number: int, clock: Clock, epoch: int | No
     if existing is None and number == following:
         if epoch is not None:
             return fork.register_fork(lake, epoch, clock, parallel=True)
-        return versions.register(lake, clock, expected_sequence=sequence, beside=True)
-    if existing is None or not existing.beside:
+        return versions.register(lake, clock, expected_sequence=sequence, parallel=True)
+    if existing is None or not existing.parallel:
         msg = f"Replay of `{lake.name}`: expected the next version ({following}) or one that a replay fills, "
         actual = f"{number}, which does not exist" if existing is None else f"{number}, which serves or has served"
         raise DefinitionError(msg + f"got {actual}.")
@@ -230,7 +230,7 @@ def serve_version(lake: PipelineLake, number: int, *, reason: str, agreed: Agree
 
 def _never_served(lake: PipelineLake, number: int) -> bool:
     other_versions = [version for version in versions.list_stream_versions(lake) if version.number == number]
-    return any(version.beside for version in other_versions)
+    return any(version.parallel for version in other_versions)
 
 
 def reject_others(comparison: StreamComparison, agreed: Agreed, command: str) -> None:

@@ -98,7 +98,7 @@ def make_swap_proposal(
         DefinitionError: One of them is replaced already, or they differ otherwise than the change note declares.
         LakeError: They have no cut in common, or cannot be compared.
     """
-    settings = versions.looking_at_served(settings)
+    settings = versions.select_served_version(settings)
     basis = SwapBasis.read(settings, new, old)
     reject_replaced(settings, new, old)
     definitions = compare_definitions(settings, new, old)
@@ -237,7 +237,7 @@ def swap_definition(  # noqa: PLR0913 -- what is served by what, why, and what a
             the basis of the approval has changed, or another process changed something meanwhile.
     """
     check_reason(reason, of="Swap")  # rejected here, before a comparison that takes minutes
-    settings, comparison = versions.looking_at_served(settings), None
+    settings, comparison = versions.select_served_version(settings), None
     turn, turns = served.read_next_swap_sequence(settings, old.name), _read_turns(settings, new, old)
     reject_replaced(settings, new, old)
     streams = find_stream(PipelineLake(settings, new)), find_stream(PipelineLake(settings, old))

@@ -48,7 +48,7 @@ class Version:
     number: int
     uri: str  # of the epoch log
     fork: Fork | None = None  # None: it begins where the log does
-    beside: bool = False  # filled by a replay in parallel; it never served
+    parallel: bool = False  # filled by a replay in parallel; it never served
     deleted: bool = False  # its tables were deleted because no one was served from them
 
     @property
@@ -78,7 +78,7 @@ class Registration:
     fingerprint: str  # of the result
     number: int
     at: datetime
-    beside: bool  # filled by a replay in parallel, not promoted yet
+    parallel: bool  # filled by a replay in parallel, not promoted yet
     fork: int | None = None  # number of the version with whose epochs it begins
     deleted: bool = False  # its tables were deleted and not created again
 
@@ -112,7 +112,7 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
             fingerprint=event.result_fingerprint,
             number=event.stream_version,
             at=event.at,
-            beside=event.parallel,
+            parallel=event.parallel,
             fork=event.fork_version,
             deleted=_place(event) in deleted,
         )
@@ -198,7 +198,7 @@ def find_current_version(lake: PipelineLake) -> Version | None:
     versions = [version for version in _read_versions(lake) if version.lateness_fingerprint == lateness]
     if lake.settings.stream_version is not None:
         return _select_version(versions, lake.pipeline, lake.settings.stream_version)
-    serving = next((version for version in reversed(versions) if not version.beside), None)
+    serving = next((version for version in reversed(versions) if not version.parallel), None)
     return None if serving is None or serving.deleted else serving
 
 
@@ -212,7 +212,7 @@ def select_stream_version(settings: Settings, number: int | None) -> Settings:
     return settings if number is None else settings.model_copy(update={"stream_version": number})
 
 
-def looking_at_served(settings: Settings) -> Settings:
+def select_served_version(settings: Settings) -> Settings:
     """Return settings that select the versions that serve, whichever version a user selected."""
     return settings.model_copy(update={"stream_version": None})
 
@@ -248,7 +248,7 @@ def promote_version(
     if previous is not None and previous.number == number:
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
-    promoted = replace(version, beside=False)
+    promoted = replace(version, parallel=False)
     event = replace(
         _make_event(promoted, pipeline, clock),
         event=VersionEventKind.SERVED,
@@ -297,7 +297,7 @@ def _make_version(lake: PipelineLake, event: VersionEvent, deleted: Collection[P
         number=event.stream_version,
         uri=lake.stream_uri(event.stream_version),
         fork=fork,
-        beside=event.parallel,
+        parallel=event.parallel,
         deleted=_place(event) in deleted,
     )
 
@@ -314,7 +314,7 @@ def _make_event(version: Version, pipeline: Pipeline, clock: Clock) -> VersionEv
         definition=json.dumps(describe_version(pipeline), sort_keys=True),
         fork_version=None if version.fork is None else version.fork.version,
         fork_epoch=None if version.fork is None else version.fork.epoch,
-        parallel=version.beside,
+        parallel=version.parallel,
     )
 
 
@@ -359,7 +359,7 @@ def register(
     *,
     expected_sequence: int,
     fork: Fork | None = None,
-    beside: bool = False,
+    parallel: bool = False,
 ) -> Version:
     """Register the next version of a pipeline under its definition.
 
@@ -368,7 +368,7 @@ def register(
         clock: Time of the row.
         expected_sequence: Of `read_next_version_sequence`, read before the caller read the registered versions.
         fork: With whose epochs it begins; None: it begins where the log does.
-        beside: A replay fills it in parallel; it serves nothing until it is promoted.
+        parallel: A replay fills it in parallel; it serves nothing until it is promoted.
 
     Raises:
         LakeError: Another process registered a version in the meantime; nothing was written.
@@ -383,7 +383,7 @@ def register(
         number=number,
         uri=lake.stream_uri(number),
         fork=fork,
-        beside=beside,
+        parallel=parallel,
     )
     event = _make_event(version, pipeline, clock)
     Journal(lake.settings, pipeline.name, VersionEvent).append(event, expected_sequence=expected_sequence)

@@ -309,7 +309,7 @@ def _list_served(lake: PipelineLake) -> set[tuple[str, int]]:
 def _find_end(rows: list[Registration], fingerprint: str, number: int) -> datetime:
     """Find when another version or definition replaced one; if it never served, when it was registered."""
     latest = max(i for i, row in enumerate(rows) if row.fingerprint == fingerprint and number in {BATCH, row.number})
-    successors = [row.at for row in rows[latest + 1 :] if not row.beside]
+    successors = [row.at for row in rows[latest + 1 :] if not row.parallel]
     return max([rows[latest].at, *successors[:1]])
 
 

@@ -74,7 +74,7 @@ def list_earlier(lake: PipelineLake, version: Version) -> list[Version]:
     candidates = {
         version.number: version
         for version in versions.list_stream_versions(lake)
-        if version.lateness_fingerprint == lateness and not version.beside
+        if version.lateness_fingerprint == lateness and not version.parallel
     }
     return list(_follow(candidates, accepted, version.number))
 

@@ -212,7 +212,7 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
     slower = replace(PIPELINE, lateness=PIPELINE.lateness)
     lake = PipelineLake(settings, slower)
     sequence = versions.read_next_version_sequence(lake)
-    version_beside = versions.register(lake, SystemClock(), expected_sequence=sequence, beside=True)
+    version_beside = versions.register(lake, SystemClock(), expected_sequence=sequence, parallel=True)
     write(settings.model_copy(update={"stream_version": 1}), lake_of(SALES, slower), slower)
     versions.promote_version(lake, 1, why="new", clock=SystemClock())
     real = versions.record_deletion

@@ -122,7 +122,7 @@ def test_version_that_began_to_serve_now_is_no_missing_audit(settings: Settings)
     move(settings, "KAPPA", days_ago=94)
     lake = PipelineLake(settings, PIPELINE)
     sequence = versions.read_next_version_sequence(lake)
-    version = versions.register(lake, StandingClock(NOW - timedelta(days=9)), expected_sequence=sequence, beside=True)
+    version = versions.register(lake, StandingClock(NOW - timedelta(days=9)), expected_sequence=sequence, parallel=True)
     versions.promote_version(lake, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
 
     assert not fires(settings)

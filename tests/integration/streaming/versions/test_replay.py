@@ -222,7 +222,7 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
     pipeline = rig.pipeline(topic)
     lake = PipelineLake(quick, pipeline)
     versions.open_or_create(lake, CLOCK)
-    versions.register(lake, CLOCK, expected_sequence=versions.read_next_version_sequence(lake), beside=True)
+    versions.register(lake, CLOCK, expected_sequence=versions.read_next_version_sequence(lake), parallel=True)
 
     for number, epoch, message in (
         (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which does not exist"),

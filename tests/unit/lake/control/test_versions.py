@@ -134,7 +134,7 @@ def test_a_lake_without_its_control_tables_is_not_new(settings: Settings, messag
 def register_parallel(settings: Settings, pipeline: Pipeline = FIRST) -> int:
     lake = PipelineLake(settings, pipeline)
     sequence = versions.read_next_version_sequence(lake)
-    return versions.register(lake, StandingClock(NOW), expected_sequence=sequence, beside=True).number
+    return versions.register(lake, StandingClock(NOW), expected_sequence=sequence, parallel=True).number
 
 
 def find_current_number(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
@@ -150,7 +150,7 @@ def test_parallel_version_serves_only_on_request_and_can_be_reverted(settings: S
 
     versions.promote_version(lake, parallel_version, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
     assert (find_current_number(settings), open_version(lake)) == (1, 1)
-    assert [version.beside for version in versions.list_stream_versions(lake)] == [False, False]
+    assert [version.parallel for version in versions.list_stream_versions(lake)] == [False, False]
 
     versions.promote_version(lake, 0, why="worse", clock=StandingClock(NOW))
     assert find_current_number(settings) == 0
