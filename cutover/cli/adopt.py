@@ -39,7 +39,7 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         str | None, typer.Option(help="Pattern of the times, such as `dd/MM/yyyy`, if the records do not show it.")
     ] = None,
     record_id: Annotated[str | None, typer.Option(help="Field with the id of a record.")] = None,
-    window: Annotated[str | None, typer.Option(help="Length of a window, such as `1 hour`.")] = None,
+    window: Annotated[str | None, typer.Option(help="Length of a window or gap of sessions: `1 hour`.")] = None,
     window_start: Annotated[str | None, typer.Option(help="Column of the table with the start of a window.")] = None,
     key: Annotated[
         list[str] | None, typer.Option(help="COLUMN=FIELD or COLUMN=EXPRESSION of the grouping; repeatable.")
