@@ -94,7 +94,8 @@ def test_a_batch_job_is_adopted_with_the_streaming_job(rig: JobTopic, monkeypatc
 def replace_table(rig: JobTopic, rows: pa.Table) -> None:
     """Replace the table by one with other contents, whose only commit is marked as that of the query's newest batch."""
     checkpoint = read_checkpoint(f"{rig.place}/checkpoint")
-    mark = Transaction(checkpoint.query_id, checkpoint.batches[-1].number)
+    assert checkpoint.newest_committed is not None
+    mark = Transaction(checkpoint.query_id, checkpoint.newest_committed.number)
     shutil.rmtree(rig.place / "table")
     write_deltalake(str(rig.place / "table"), rows, commit_properties=CommitProperties(app_transactions=[mark]))
 
