@@ -126,15 +126,15 @@ def open_job_table(connection: duckdb.DuckDBPyConnection, uri: str, checkpoint: 
         place=uri,
         version=version,
         batch=newest.number,
-        columns=dict(_list_columns(connection)),
+        columns=dict(list_job_columns(connection)),
         output_mode=next((known for known in ("append", "complete", "update") if known == mode), None),
         operation=operation,
         connection=connection,
     )
 
 
-def _list_columns(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:
-    """Yield the columns of the table; of a struct its fields."""
+def list_job_columns(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:
+    """Yield the columns of the view `job` with their types; of a struct its fields."""
     for name, kind, *_ in connection.execute("DESCRIBE job").fetchall():
         types = connection.execute(f"SELECT {identifier(name)} FROM job LIMIT 0").description
         column_type = types[0][1]
