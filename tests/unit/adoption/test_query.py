@@ -85,6 +85,10 @@ def test_a_day_without_a_window_is_no_key() -> None:
     ("query", "reason"),
     [
         (checkpoint(topics=("a", "b")), "reads one topic, its offsets name a, b"),
+        (
+            checkpoint(operator("symmetricHashJoin", rule=LateRule.ROW), topics=("a", "b")),
+            "can be proposed, it joins a and b",
+        ),
         (checkpoint(operator("symmetricHashJoin", rule=LateRule.UNKNOWN)), "symmetricHashJoin"),
         (checkpoint(operator("stateStoreSave", WINDOW)), "no key besides the window"),
         (checkpoint(operator("stateStoreSave", field("k", is_key=True), rule=LateRule.NEVER)), "no window"),
