@@ -15,6 +15,8 @@ from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.settings import KafkaSettings
 
 UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
+MAX_COPIES = 2
+"""Windows in which a record of an interval join is stored without a warning."""
 LOOPBACK = ("127.", "localhost", "[::1]")
 
 
@@ -33,6 +35,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
         _warn_of_id_horizon,
         _warn_of_contract,
         _warn_of_failing_pairs,
+        _warn_of_short_windows,
         _warn_of_trigger,
         _warn_of_audit,
     )
@@ -126,6 +129,14 @@ def _warn_of_failing_pairs(pipeline: Pipeline) -> list[str]:
         for name, expression in compile_pipeline(pipeline).measured.items()
         if expression is not None and expression.duckdb_failed != NEVER
     ]
+
+
+def _warn_of_short_windows(pipeline: Pipeline) -> list[str]:
+    copies = pipeline.window.max_windows
+    if compile_pipeline(pipeline).interval is None or copies <= MAX_COPIES:
+        return []
+    text = f"window: shorter than the range of `join.between`, so each record is stored in up to {copies} windows; use "
+    return [text + "longer windows."]
 
 
 def _warn_of_trigger(pipeline: Pipeline) -> list[str]:

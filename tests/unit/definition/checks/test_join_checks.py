@@ -96,6 +96,13 @@ def test_windows_of_an_interval_join_end_later_by_the_longest_distance() -> None
         assert replace(pipeline, name="again").window == pipeline.window
 
 
+@pytest.mark.parametrize(("minutes", "is_warned"), [(30, False), (29, True)])
+def test_lint_warns_of_windows_that_are_shorter_than_the_range_of_a_join(minutes: int, is_warned: bool) -> None:
+    pipeline = replace(TWO, **joined(between=RANGE), window=Fixed(minutes=minutes))
+
+    assert any(text.startswith("window: shorter than the range") for text in warnings(pipeline)) is is_warned
+
+
 def test_a_join_changes_the_result_fingerprint() -> None:
     plain = Pipeline(
         name="p", source=Topic(name="t", schema="at timestamp, k string", event_time="at"), key=("k",),
