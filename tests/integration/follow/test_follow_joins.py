@@ -122,6 +122,23 @@ def test_any_range_and_both_policies_for_two_watermarks(
     assert set(read_pairs(rig)) <= list_pairs(SENT, CLICKS, *bounds)
 
 
+def test_a_join_with_one_watermark_judges_by_that_of_the_batch(rig: JobTopic) -> None:
+    option = "spark.sql.streaming.statefulOperator.allowMultiple"
+    rig.spark.conf.set(option, "false")
+    try:
+        progress = rig.run_join()
+    finally:
+        rig.spark.conf.unset(option)
+    pipeline = rig.pairs()
+    assert pipeline.stream is not None
+    lake = PipelineLake(rig.settings, replace(pipeline, stream=replace(pipeline.stream, single_watermark=True)))
+    finding = compare(lake)
+
+    assert_late_counts(lake, progress)
+    (job,) = finding.jobs
+    assert (job.rows > 10, job.different, job.cells) == (True, 0, ())
+
+
 def test_a_record_at_the_watermark_is_dropped_and_one_a_millisecond_later_is_not(rig: JobTopic) -> None:
     rig.run_join()
     watermark = min(max(event.minute for event in SENT) - 10, max(event.minute for event in CLICKS) - 5)
