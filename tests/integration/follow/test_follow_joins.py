@@ -108,7 +108,7 @@ def test_any_range_and_both_policies_for_two_watermarks(
     option = "spark.sql.streaming.multipleWatermarkPolicy"
     rig.spark.conf.set(option, policy)
     try:
-        progress = rig.run_join(between=between, delays=("3 hours", "0 seconds"))
+        progress = rig.run_join(between=between, delays=("1 hour", "0 seconds"))
     finally:
         rig.spark.conf.unset(option)
     lake = PipelineLake(rig.settings, rig.pairs(between))
@@ -117,7 +117,7 @@ def test_any_range_and_both_policies_for_two_watermarks(
     if policy == "max":
         assert_late_counts(lake, progress)
     (job,) = finding.jobs
-    assert (job.rows > 10, job.different, job.cells) == (True, 0, ())
+    assert (job.rows > 3, job.different, job.cells) == (True, 0, ())
     assert finding.verdict in {Verdict.EXPLAINED, Verdict.CONSISTENT}
     assert set(read_pairs(rig)) <= list_pairs(SENT, CLICKS, *bounds)
 
