@@ -18,6 +18,7 @@ from cutover.batch.recompute import recompute_windows
 from cutover.definition import Count, Delta, Fixed, Join, Max, Min, Pipeline, Sessions, Sliding, SparkStream, Sum, Topic
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.spark_stream import OutputMode
+from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
@@ -237,7 +238,9 @@ def test_a_drawn_job_is_reproduced(spark: SparkSession, kafka_settings: Settings
         finding = run_reconciliation(lake).finding
 
         if finding.verdict is Verdict.NOT_COMPARABLE:
-            assert finding.seal.breaches[0].code in {"nothing", "no_stream", "no_batch"}, finding.sentence
+            # A function that has got no rows yet has created no table.
+            codes = {"nothing", "no_stream", "no_batch", *(() if delta.exists(f"{place}/table") else ["streaming_job"])}
+            assert finding.seal.breaches[0].code in codes, finding.sentence
             return
         (table,) = finding.jobs
         assert (table.different, table.cells) == (0, ())
