@@ -227,10 +227,14 @@ def test_late_records_of_two_runs_are_worth_pairs_and_amounts(rig: JobTopic) -> 
     # A window ends half an hour after the last left row that it may pair.
     closed = [event for event in (*SENT, *shown) if event.minute // 60 * 60 + 90 <= watermark]
     closed_pairs = list_pairs(closed, [*CLICKS, *clicked]) - set(read_pairs(rig))
-    late_amounts = str(describe_late_amounts(finding.waterfall))
-    assert late_amounts.startswith(f"Late records are worth {len(closed_pairs)} of pairs (")
+    late_amounts = {
+        waterfall.measure: sum(Decimal(str(step.amount)) for step in waterfall.steps if step.cause == "late")
+        for waterfall in finding.waterfall
+    }
     amount = sum(Decimal(left) for left, _ in closed_pairs) * Decimal("1.25")
-    assert f", {amount:,.2f} of amount (" in late_amounts
+    assert late_amounts == {"pairs": -len(closed_pairs), "amount": -amount}
+    sentence = str(describe_late_amounts(finding.waterfall))
+    assert sentence.startswith(f"Late records are worth {len(closed_pairs)} of pairs (")
     (job,) = finding.jobs
     assert job.different == 0
 
