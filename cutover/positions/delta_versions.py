@@ -61,6 +61,11 @@ class TableLog:
     table_id: str | None = None
     commits: dict[int, _Commit | None] = field(default_factory=dict)  # version -> None: it changes no rows
 
+    @property
+    def begins_empty(self) -> bool:
+        """Return whether version 0 is known to have created the table without rows."""
+        return 0 in self.commits and self.commits[0] is None
+
     def list_commits(self, uri: str, table: DeltaTable, oldest: int) -> list[_Commit]:
         """List the commits that change rows, ascending, as far back as the table's log was kept."""
         table_id = str(table.metadata().id)

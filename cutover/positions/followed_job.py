@@ -125,6 +125,8 @@ class JobArchive:
             versions = (
                 () if table is None else list_table_versions(place, checkpoint, table, oldest=oldest, log=self._log)
             )
+            if version is None and self._log.begins_empty:
+                version = 0  # batches that have written no rows yet left the table as it was created
             by_batch = map_versions(versions, committed[-1].number, version)
             self._append(list(_make_rows(self._lake, self._clock, checkpoint, archived, new_batches, by_batch)))
         return self.batches

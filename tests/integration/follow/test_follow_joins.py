@@ -41,6 +41,9 @@ CLICKS = [
 ]
 """Records of both topics: some at the bounds of the range, some far behind, some without a key."""
 
+NEVER = ("1 milliseconds", "2 milliseconds")
+"""Range of no pair: all times are whole minutes."""
+
 Pair = tuple[int, int]  # ids
 
 
@@ -48,6 +51,17 @@ Pair = tuple[int, int]  # ids
 def _clicks(rig: JobTopic) -> None:
     make_topic(rig.settings, rig.right_topic, partitions=2)
     send(rig.settings, rig.right_topic, CLICKS)
+
+
+def send_again(rig: JobTopic) -> tuple[list[Event], list[Event]]:
+    """Send events like those of both topics, ten hours later."""
+    shown, clicked = (
+        [replace(event, id=event.id + 1_000, minute=event.minute + 600) for event in events]
+        for events in (SENT, CLICKS)
+    )
+    send(rig.settings, rig.topic, shown)
+    send(rig.settings, rig.right_topic, clicked)
+    return shown, clicked
 
 
 def list_pairs(lefts: Sequence[Event], rights: Sequence[Event], lower: float = 0, upper: float = 30) -> set[Pair]:
@@ -186,7 +200,7 @@ def list_positions(events: Sequence[Event], number: int, base: int) -> Iterator[
 
 
 def test_another_range_than_that_of_the_definition_is_named_with_its_pairs(rig: JobTopic) -> None:
-    rig.run_join(between=("0 minutes", "29 minutes"), delays=("1 day", "1 day"))
+    rig.run_join(between=("0 minutes", "29 minutes"))
     finding = compare(PipelineLake(rig.settings, rig.pairs()))
 
     assert finding.verdict is Verdict.DIVERGED
@@ -211,15 +225,19 @@ def test_a_batch_that_was_merged_before_the_job_was_killed_is_followed_once_it_i
     assert finding.verdict is Verdict.EXPLAINED
 
 
+def test_a_job_that_has_written_no_pair_yet_has_an_empty_table(rig: JobTopic) -> None:
+    rig.run_join(append_to(f"{rig.place}/table"), between=NEVER)
+    finding = compare(PipelineLake(rig.settings, rig.pairs(NEVER)))
+
+    assert read_pairs(rig) == []
+    (job,) = finding.jobs
+    assert (job.rows, job.different, job.level) == (0, 0, "reproduced")
+
+
 def test_late_records_of_two_runs_are_worth_pairs_and_amounts(rig: JobTopic) -> None:
     """The pairs of dropped records are the difference of all pairs and those that the job has written."""
     rig.run_join()
-    shown, clicked = (
-        [replace(event, id=event.id + 1_000, minute=event.minute + 600) for event in events]
-        for events in (SENT, CLICKS)
-    )
-    send(rig.settings, rig.topic, shown)
-    send(rig.settings, rig.right_topic, clicked)
+    shown, clicked = send_again(rig)
     rig.run_join()
     finding = compare(PipelineLake(rig.settings, rig.pairs()))
 
@@ -241,6 +259,8 @@ def test_late_records_of_two_runs_are_worth_pairs_and_amounts(rig: JobTopic) -> 
 
 def test_windows_with_records_of_batches_that_were_removed_are_not_compared(rig: JobTopic) -> None:
     rig.run_join()
+    send_again(rig)
+    rig.run_join()
     remove_batches(rig.place, before=1)
     lake = PipelineLake(rig.settings, rig.pairs())
     finding = compare(lake)
@@ -252,11 +272,13 @@ def test_windows_with_records_of_batches_that_were_removed_are_not_compared(rig:
 
 
 def join_once(shown: DataFrame, clicked: DataFrame) -> DataFrame:
-    return join_topics(deduplicate(shown), clicked)
+    return join_topics(deduplicate(shown, None), clicked)
 
 
 def join_left(shown: DataFrame, clicked: DataFrame) -> DataFrame:
-    clicks = clicked.selectExpr("id AS click_id", "k AS click_k", "at AS clicked_at").withWatermark("clicked_at", "0 s")
+    clicks = clicked.selectExpr("id AS click_id", "k AS click_k", "at AS clicked_at").withWatermark(
+        "clicked_at", "1 minute"
+    )
     condition = "k = click_k"
     return shown.selectExpr("id", "k").join(clicks, on=clicks.click_k == shown.k).where(condition)
 

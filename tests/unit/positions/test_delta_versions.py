@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.errors import LakeError
-from cutover.positions.delta_versions import Evidence, list_table_versions
+from cutover.positions.delta_versions import Evidence, TableLog, list_table_versions
 from cutover.positions.position import Position, UnknownPosition, find_position
 from cutover.positions.spark_checkpoint import Batch, SparkCheckpoint
 
@@ -74,6 +74,18 @@ def test_versions_belong_to_their_batches(tmp_path: Path, commits: list[dict[str
     position = locate(tmp_path / "b", commits)
     assert isinstance(position, Position)
     assert (position.topics, position.table_version) == ({"t": {0: 40}}, 3)
+
+
+@pytest.mark.parametrize("numbers", [[], [1]])
+def test_a_table_that_was_created_without_rows_is_empty_until_a_batch_writes_some(
+    tmp_path: Path, numbers: list[int]
+) -> None:
+    write_deltalake(str(tmp_path), pa.table({"n": pa.array(numbers, pa.int64())}))
+    log = TableLog()
+
+    assert not log.begins_empty
+    assert len(list_table_versions(str(tmp_path), CHECKPOINT, log=log)) == len(numbers)
+    assert log.begins_empty is (numbers == [])
 
 
 @pytest.mark.parametrize("commits", [NATIVE, MARKED, PLAIN])
