@@ -28,6 +28,7 @@ from cutover.positions.spark_checkpoint import (
     LateRule,
     Operator,
     SparkCheckpoint,
+    find_newest_commit,
     has_new_commits,
     read_checkpoint,
 )
@@ -111,13 +112,15 @@ class JobArchive:
         stream, archived = self._stream, self.batches
         if self._checkpoint is not None and archived and not self._has_new_commits(archived[-1].number):
             return archived
+        # Before the table, which may lack what a batch writes and commits while it is read.
+        newest_commit = _RETRYING(find_newest_commit, stream.checkpoint)
         table = delta.open_table(stream.table.path) if delta.exists(stream.table.path) else None
         # After the table, so that it knows every batch that the table contains.
         checkpoint = read_followed_checkpoint(self._lake, self._checkpoint)
         check_rules(self._lake, checkpoint)
         _check_same_query(self._lake, checkpoint, archived)
         self._checkpoint = checkpoint
-        committed = [batch for batch in checkpoint.batches if batch.is_committed]
+        committed = [batch for batch in checkpoint.batches if batch.is_committed and batch.number <= newest_commit]
         new_batches = [batch for batch in committed if not archived or batch.number > archived[-1].number]
         if new_batches:
             version = archived[-1].table_version if archived else None

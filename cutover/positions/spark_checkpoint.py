@@ -94,6 +94,11 @@ class SparkCheckpoint:
         return next((batch for batch in reversed(self.batches) if batch.is_committed), None)
 
 
+def find_newest_commit(uri: str) -> int:
+    """Find the number of the newest committed batch of a checkpoint; -1: there is none."""
+    return max(_Folder(uri).list_numbers("commits"), default=-1)
+
+
 def has_new_commits(uri: str, query_id: str, newest: int) -> bool:
     """Return whether a checkpoint is no longer that of a query whose newest committed batch has this number."""
     folder = _Folder(uri)
