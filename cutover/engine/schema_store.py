@@ -80,7 +80,7 @@ class SchemaStore:
             if sum(schema.text is None for schema in known.values()) >= MAX_UNKNOWN:
                 msg = f"Schema registry `{self._settings.registry.url}`: expected the schemas of a topic's values, "
                 hint = "\nHint: they are not in Confluent's wire format, or it is not the registry of this topic."
-                raise LogError(msg + f"it has none of {MAX_UNKNOWN:,} ids." + hint)
+                raise LogError(msg + f"it has none of {MAX_UNKNOWN:,} ids." + hint, runbook="SchemaRegistryUnusable")
             self._asked[number] = time.time()
             try:
                 schema = WriterSchema(id=number, text=fetch_schema(self._settings.registry, number))

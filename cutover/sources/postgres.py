@@ -11,6 +11,7 @@ Source:
 
 import io
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -248,7 +249,7 @@ class PostgresSnapshot:
         casts = {column.name: column.cast(has_special_numbers=has_special_numbers) for column in columns}
         statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, HEADER)").format(query)
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
-            stream = _CopyStream(copy)
+            stream = CopyStream(copy)
             batches = csv.open_csv(
                 cast("IO[Any]", stream),
                 read_options=csv.ReadOptions(block_size=_BLOCK, use_threads=True),
@@ -267,7 +268,7 @@ class PostgresSnapshot:
                 raise
 
 
-class _CopyStream(io.RawIOBase):
+class CopyStream(io.RawIOBase):
     """Bytes of a COPY as a file, which threads of Arrow read ahead."""
 
     def __init__(self, copy: psycopg.Copy) -> None:
@@ -284,28 +285,32 @@ class _CopyStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return `size` bytes, or less at the end."""
         with self._lock:
-            parts, length = [self._rest], len(self._rest)
-            while not self._is_ended and (length < size or size < 0):
-                row = self._next_row()
-                self._is_ended = not row
-                parts.append(row)
-                length += len(row)
-            content = b"".join(parts)
+            content = b"".join([self._rest, *self._read_rows(size - len(self._rest) if size >= 0 else sys.maxsize)])
             self._rest = b"" if size < 0 else content[size:]
             return content if size < 0 else content[:size]
 
-    def _next_row(self) -> bytes:
+    def _read_rows(self, size: int) -> list[bytes | bytearray | memoryview]:
+        """Read rows of `size` bytes together, or less at the end; a call for each row would take four times as long."""
+        rows: list[bytes | bytearray | memoryview] = []
+        if self._is_ended or size <= 0:
+            return rows
         try:
-            return bytes(next(self._rows, b""))
+            for row in self._rows:
+                rows.append(row)
+                size -= len(row)
+                if size <= 0:
+                    return rows
         except BaseException as error:
             self._error, self._is_ended = error, True  # the engine would raise another one
             raise
+        self._is_ended = True
+        return rows
 
     def drain(self) -> None:
         """Read to the end, so that the connection can be used again; raise the server's error, if it ended the rows."""
         with self._lock:
             while not self._is_ended:
-                self._is_ended = not self._next_row()
+                self._read_rows(_BLOCK)
             self._rest = b""
         if self._error is not None:
             raise self._error
