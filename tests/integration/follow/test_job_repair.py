@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
 
 from cutover.batch.recompute import recompute_windows
 from cutover.definition import BatchJob, Delta
+from cutover.engine import queries
 from cutover.lake.job_repairs import JobRepair, find_job_repair
+from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding
 from cutover.reconcile.run import run_reconciliation
@@ -36,15 +38,17 @@ def apply_repair(spark: SparkSession, lake: PipelineLake, job: str) -> JobRepair
 
 
 def spoil(table: str, cut: str | None) -> None:
-    """Change a row of a Delta table, remove one, and add one twice that another table would have; keep the position."""
-    rows = DeltaTable(table).to_pyarrow_dataset().to_table().to_pylist()
-    first, second, third = sorted(rows, key=lambda row: (row["window"]["start"], row["k"]))[1:4]
+    """Change a row of a Delta table, remove one, repeat one, and add one of another key; the position stays."""
+    with queries.open_duckdb() as connection:
+        delta.relation(connection, "spoiled", table)
+        read = queries.query_table(connection, "SELECT * FROM spoiled")
+    rows = sorted(read.to_pylist(), key=lambda row: (row["window"]["start"], row["k"]))
+    first, second, third = rows[1:4]
     wrong = {**first, "ids": first["ids"] + 1}
     foreign = {**third, "k": "o'ther\\\x1b \u202ekey"}
     others = [row for row in rows if row not in (first, second)]
-    schema = DeltaTable(table).to_pyarrow_dataset().schema
+    spoiled = pa.Table.from_pylist([*others, wrong, third, foreign], schema=read.schema)
     properties = None if cut is None else CommitProperties(custom_metadata={"userMetadata": cut})
-    spoiled = pa.Table.from_pylist([*others, wrong, third, foreign], schema=schema)
     write_deltalake(table, spoiled, mode="overwrite", commit_properties=properties)
 
 
