@@ -19,6 +19,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions import followed_job
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
+from cutover.reconcile.watch.findings import list_comparison_problems
 from cutover.streaming.driver import run_driver
 from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming.rig import Event, epoch_log, send
@@ -212,6 +213,8 @@ def test_rows_that_someone_else_changed_are_named_with_the_version(rig: JobTopic
     (job,) = finding.jobs
     assert {cell.kind for cell in job.cells} == {"missing"}
     assert [version.endswith("(DELETE)") for version in job.foreign_versions] == [True]
+    (problem,) = list_comparison_problems(lake)
+    assert f"another writer changed it in version {job.foreign_versions[0]}" in problem.text
     assert lake.name == finding.pipeline
 
 

@@ -30,10 +30,10 @@ def count_differences(finding: Finding) -> list[tuple[str, int]]:
 
 
 def apply_repair(spark: SparkSession, lake: PipelineLake, job: str) -> JobRepair:
-    """Run the statements that are drafted for a job's table."""
-    drafted = find_job_repair()(lake, job)
+    """Run the statements that are drafted for a job's table, in a session of their own as the team would."""
+    drafted, session = find_job_repair()(lake, job), spark.newSession()
     for statement in drafted.statements:
-        spark.sql(statement)
+        session.sql(statement)
     return drafted
 
 
