@@ -23,8 +23,8 @@ from cutover.reconcile.result.lateness_text import describe_late_amounts
 from cutover.streaming.driver import run_driver
 from cutover.timestamps import from_micros
 from tests.integration.streaming.rig import NOON, Event, epoch_log, make_topic, query_rows, send
-from tests.support.followed_jobs import JobTopic, compare, list_broken_invariants
-from tests.support.jobs import PAIR, append_to, count_windows, join_topics, merge_into, read_topic, run_job
+from tests.support.followed_jobs import JobTopic, compare, list_broken_invariants, remove_batches
+from tests.support.jobs import PAIR, append_to, count_windows, deduplicate, join_topics, merge_into, read_topic, run_job
 
 SENT = [
     Event(id=number, minute=6.0 * number - (260 if number % 9 == 8 else 0), key="abc"[number % 3], partition=number % 2)
@@ -40,6 +40,9 @@ CLICKS = [
     for number in range(45)
 ]
 """Records of both topics: some at the bounds of the range, some far behind, some without a key."""
+
+NEVER = ("1 milliseconds", "2 milliseconds")
+"""Range of no pair: all times are whole minutes."""
 
 Pair = tuple[int, int]  # ids
 
@@ -196,6 +199,17 @@ def list_positions(events: Sequence[Event], number: int, base: int) -> Iterator[
             yield base + partition, ids.index(number)
 
 
+def test_another_range_than_that_of_the_definition_is_named_with_its_pairs(rig: JobTopic) -> None:
+    rig.run_join(between=("0 minutes", "29 minutes"))
+    finding = compare(PipelineLake(rig.settings, rig.pairs()))
+
+    assert finding.verdict is Verdict.DIVERGED
+    (job,) = finding.jobs
+    assert {cell.kind for cell in job.cells} == {"missing"}
+    expected = list_pairs(SENT, CLICKS) - list_pairs(SENT, CLICKS, upper=29)
+    assert {(cell.key["id"], cell.key["right_id"]) for cell in job.cells} <= expected
+
+
 def test_a_batch_that_was_merged_before_the_job_was_killed_is_followed_once_it_is_repeated(rig: JobTopic) -> None:
     bootstrap = str(rig.settings.kafka.bootstrap_servers)
     command = [sys.executable, "-m", "tests.support.killed_job", bootstrap, rig.topic, str(rig.place), "1", "pairs"]
@@ -209,6 +223,15 @@ def test_a_batch_that_was_merged_before_the_job_was_killed_is_followed_once_it_i
     (job,) = finding.jobs
     assert (job.rows > 15, job.different, job.cells) == (True, 0, ())
     assert finding.verdict is Verdict.EXPLAINED
+
+
+def test_a_job_that_has_written_no_pair_yet_has_an_empty_table(rig: JobTopic) -> None:
+    rig.run_join(append_to(f"{rig.place}/table"), between=NEVER)
+    finding = compare(PipelineLake(rig.settings, rig.pairs(NEVER)))
+
+    assert read_pairs(rig) == []
+    (job,) = finding.jobs
+    assert (job.rows, job.different, job.level) == (0, 0, "reproduced")
 
 
 def test_late_records_of_two_runs_are_worth_pairs_and_amounts(rig: JobTopic) -> None:
@@ -234,6 +257,32 @@ def test_late_records_of_two_runs_are_worth_pairs_and_amounts(rig: JobTopic) -> 
     assert job.different == 0
 
 
+def test_windows_with_records_of_batches_that_were_removed_are_not_compared(rig: JobTopic) -> None:
+    rig.run_join()
+    send_again(rig)
+    rig.run_join()
+    remove_batches(rig.place, before=1)
+    lake = PipelineLake(rig.settings, rig.pairs())
+    finding = compare(lake)
+
+    assert epoch_log(lake).records()[0].job_batch == 2
+    assert finding.windows.incomplete_because["unread"] > 0
+    (job,) = finding.jobs
+    assert (job.rows > 0, job.different, job.cells) == (True, 0, ())
+
+
+def join_once(shown: DataFrame, clicked: DataFrame) -> DataFrame:
+    return join_topics(deduplicate(shown, None), clicked)
+
+
+def join_left(shown: DataFrame, clicked: DataFrame) -> DataFrame:
+    clicks = clicked.selectExpr("id AS click_id", "k AS click_k", "at AS clicked_at").withWatermark(
+        "clicked_at", "1 minute"
+    )
+    condition = "k = click_k"
+    return shown.selectExpr("id", "k").join(clicks, on=clicks.click_k == shown.k).where(condition)
+
+
 def count_pairs(shown: DataFrame, clicked: DataFrame) -> DataFrame:
     return count_windows(join_topics(shown, clicked).withColumnRenamed("shop", "k"), None)
 
@@ -241,6 +290,8 @@ def count_pairs(shown: DataFrame, clicked: DataFrame) -> DataFrame:
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
+        (join_once, "which records an operator before or behind a join drops is not recorded"),
+        (join_left, "both sides of the join have a watermark on their event time"),
         (count_pairs, "which records an operator before or behind a join drops is not recorded"),
     ],
 )
