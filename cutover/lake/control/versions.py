@@ -213,7 +213,7 @@ def select_stream_version(settings: Settings, number: int | None) -> Settings:
 
 
 def select_served_version(settings: Settings) -> Settings:
-    """Return settings that select the versions that serve, whichever version a user selected."""
+    """Select in settings the versions that serve, whichever version a user selected."""
     return settings.model_copy(update={"stream_version": None})
 
 
