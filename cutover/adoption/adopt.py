@@ -98,7 +98,7 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
             has_row_per_record=draft.row_per_record,
         )
         if isinstance(plan, str) and shape.day is not None:
-            raise reject_untested_days(shape.day.name, plan)
+            raise reject_untested_days(draft.start_column, plan)
         if isinstance(plan, str):
             adoption = _leave_untested(draft, shape, request.stated, choose, sample, plan)
             return _add_batch(connection, request, adoption, plan, choose)

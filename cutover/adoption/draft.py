@@ -144,6 +144,7 @@ class JobDraft:
     record_id: str | None = None
     output_mode: OutputMode = "append"
     row_per_record: bool = False
+    has_counts: bool = True  # an aggregate of the query may count records
     drops_late: bool = True  # an operator of the query has the watermark in its state
     single_watermark: bool = False
     latest_by: str | None = None

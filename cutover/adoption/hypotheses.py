@@ -263,8 +263,12 @@ def list_likely_filters(fold: Fold, *, is_filtered: bool) -> list[Filter]:
 def _count_records(fold: Fold) -> set[int]:
     """Count the records of the table by each column that may count them."""
     rows = fold.table.rows.values()
-    whole = [column for column, kind in fold.trial.draft.value_columns.items() if kind in WHOLE_TYPES]
-    return {sum(row[column] or 0 for row in rows) for column in whole}
+    return {sum(row[column] or 0 for row in rows) for column in _list_count_columns(fold.trial.draft)}
+
+
+def _list_count_columns(draft: JobDraft) -> list[str]:
+    """List the columns of the table that may count records."""
+    return [column for column, kind in draft.value_columns.items() if draft.has_counts and kind in WHOLE_TYPES]
 
 
 def _list_thresholds(fold: Fold, base: Filter) -> Iterator[Filter]:
@@ -292,7 +296,7 @@ def keep_best(items: Sequence[Item], rate: Callable[[Item], float]) -> list[Item
 def score_filter(fold: Fold, condition: Filter) -> int:
     """Count the rows that only one side has, and those whose number of records no column of the table has."""
     draft, table, groups = fold.trial.draft, fold.table, fold.group(condition)
-    columns = [name for name, kind in draft.value_columns.items() if kind in WHOLE_TYPES and not draft.row_per_record]
+    columns = [] if draft.row_per_record else _list_count_columns(draft)
     columns += [name for name, choice in draft.measures.items() if choice.expression is None]
     shared = groups.keys() & table.rows.keys()
     differing = [sum(table.rows[key][column] != len(groups[key]) for key in shared) for column in columns]

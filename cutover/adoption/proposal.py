@@ -93,6 +93,7 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
         key=(),
         value_columns={},
         row_per_record=not shape.is_grouped,
+        has_counts=any("Count" in aggregate.measures for aggregate in shape.aggregates),
         drops_late=shape.drops_late,
         reads_uncommitted=sample.offsets > sample.records,
         where=stated.where,

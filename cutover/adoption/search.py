@@ -190,7 +190,6 @@ def _check_zone(draft: JobDraft, job: Job, reading: JobReading) -> None:
 
 def reject_days(draft: JobDraft, job: Job, reading: JobReading) -> DefinitionError:
     """Return the error of a job that groups by days without `window`, with the zone whose days they are."""
-    name = "" if job.shape.day is None else job.shape.day.name
     drafts = [
         replace(draft, event_time=event_time, output_mode="complete")
         for event_time in list_event_times(job.shape, job.sample, job.stated)[:MAX_EVENT_TIMES]
@@ -205,12 +204,16 @@ def reject_days(draft: JobDraft, job: Job, reading: JobReading) -> DefinitionErr
     if windows is not None:
         verb = "which reproduce" if windows.is_exact else "which come closest and reproduce"
         text = f"they are {windows.describe()}, {verb} {windows.describe_cells()}"
-    return DefinitionError(f"--checkpoint: expected a grouping by `window`, it groups by `{name}`: {text}.{_UTC_ONLY}")
+    return DefinitionError(
+        f"--checkpoint: expected a grouping by `window`, it groups by `{draft.start_column}`: {text}.{_UTC_ONLY}"
+    )
 
 
-def reject_untested_days(name: str, obstacle: str) -> DefinitionError:
+def reject_untested_days(column: str, obstacle: str) -> DefinitionError:
     """Return the error of a job that groups by days without `window`, whose records cannot be read."""
-    msg = f"--checkpoint: expected a grouping by `window`, it groups by `{name}`; of which zone its days are cannot be "
+    msg = (
+        f"--checkpoint: expected a grouping by `window`, it groups by `{column}`; of which zone its days are cannot be "
+    )
     return DefinitionError(f"{msg}tested: {obstacle}.{_UTC_ONLY}")
 
 
