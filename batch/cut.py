@@ -94,4 +94,4 @@ def _record(version: versions.Version, number: int) -> EpochRecord:
 
 def _no_epoch(pipeline: Pipeline) -> LogError:
     msg = f"Cut of `{pipeline.name}`: expected a committed epoch under this definition, found none."
-    return LogError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` commits one.")
+    return LogError(msg + f"\nHint: `{pipeline.driver_command} --drain` commits one.")

@@ -46,7 +46,7 @@ def list_reading_epochs(lake: PipelineLake, version: Version | None) -> list[Epo
 def no_epochs(pipeline: Pipeline) -> LakeError:
     """Make the error for a pipeline that has read nothing yet, with the command that reads."""
     msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
-    return LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
+    return LakeError(msg + f"\nHint: `{pipeline.driver_command} --drain` reads what the log holds.")
 
 
 def list_epochs_between(version: Version, first_epoch: int, last_epoch: int) -> list[EpochRecord]:

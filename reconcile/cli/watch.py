@@ -66,7 +66,7 @@ def _read_status(collector: FactCollector) -> WatchStatus:
     facts = collector.collect()
     status = make_status(facts)
     if status.epoch is None and not status.alerts:
-        raise make_no_epoch_error(facts.pipeline.name)
+        raise make_no_epoch_error(facts.pipeline)
     return status
 
 

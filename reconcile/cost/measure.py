@@ -351,7 +351,7 @@ def measure_costs(lake: PipelineLake, agreement: Agreement | None) -> PathCosts:
     epochs = EpochLog(version.uri).records() if version is not None and delta.exists(version.uri) else []
     if not epochs:
         msg = f"Cost of `{lake.name}`: expected an epoch under the definition in force, found none."
-        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.name} --drain` makes one.")
+        raise DefinitionError(msg + f"\nHint: `{lake.pipeline.driver_command} --drain` makes one.")
     return fold(epochs, batch_runs.read_effective_runs(lake), agreement)
 
 

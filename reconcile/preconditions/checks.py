@@ -187,7 +187,7 @@ def _list_reasons(
     name = pipeline.name
     still_open, number = count_noun(windows.open, "open one"), seal.stream_version
     option = format_option(number)
-    drain = f"cutover replay {name} --into {number}" if number else f"cutover stream {name} --drain"
+    drain = f"cutover replay {name} --into {number}" if number else f"{pipeline.driver_command} --drain"
     if requested is not None:
         open_note = f", {still_open}" if windows.open else ""
         yield (

@@ -165,7 +165,7 @@ def _gather(lake: PipelineLake, epoch: int | None, opened: EpochLog | None) -> t
     if version is None or not (witnesses or delta.exists(version.uri)):
         text = f"Pipeline `{lake.name}`: expected an epoch log under this definition, found none."
         text += versions.describe_changes(lake, version)
-        text += f" `cutover stream {lake.name} --drain`, then"
+        text += f" `{lake.pipeline.driver_command} --drain`, then"
         text += f" `cutover batch {lake.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     _reject_foreign(lake)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError
 from cutover.lake.control import versions
@@ -71,14 +72,14 @@ class LogObserver:
         epoch_log = EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
         epochs = [] if epoch_log is None else epoch_log.recent(RECENT_EPOCHS)
         if not epochs:
-            raise make_no_epoch_error(self._lake.pipeline.name)
+            raise make_no_epoch_error(self._lake.pipeline)
         return epochs
 
 
-def make_no_epoch_error(name: str) -> LakeError:
+def make_no_epoch_error(pipeline: Pipeline) -> LakeError:
     """Build the error of a pipeline that has nothing to watch yet."""
-    msg = f"Stream of {name}: expected at least one committed epoch under this definition, got none."
-    return LakeError(msg + f"\nHint: `cutover stream {name}` starts it.", runbook="StreamNotRunning")
+    msg = f"Stream of {pipeline.name}: expected at least one committed epoch under this definition, got none."
+    return LakeError(msg + f"\nHint: `{pipeline.driver_command}` starts it.", runbook="StreamNotRunning")
 
 
 def parse_retention(config: Mapping[str, str]) -> timedelta | None:

@@ -93,7 +93,11 @@ def get(settings: Settings, name: str) -> Pipeline:
         own_problems = catalogue.problems_by_file.get((settings.pipelines / f"{name}.py").resolve())
         raise _join_problems(own_problems or catalogue.problems)
     close = get_close_matches(name, pipelines, n=1)
-    hint = f"\nHint: did you mean `{close[0]}`?" if close else "\nHint: `cutover init NAME --from FILE` writes one."
+    hint = (
+        f"\nHint: did you mean `{close[0]}`?"
+        if close
+        else "\nHint: `cutover init NAME --from FILE` writes one, `cutover adopt` that of a job of your own."
+    )
     msg = f"Unknown pipeline `{name[:80]}`: expected one of {', '.join(pipelines) or 'none'} in `{settings.pipelines}`."
     raise DefinitionError(msg + hint)
 

@@ -151,6 +151,11 @@ class Pipeline:
         if isinstance(self.join, Join) and isinstance(self.window, SlidingWindows):
             object.__setattr__(self, "window", widen_for_pairs(self.window, self.join))
 
+    @property
+    def driver_command(self) -> str:
+        """Return the command that makes epochs: of a team's own streaming job it repeats the job's batches."""
+        return f"cutover {'stream' if self.stream is None else 'follow'} {self.name}"
+
     def __hash__(self) -> int:
         """Hash the name: equal definitions have equal names, and mappings, which most fields are, have no hash."""
         return hash(self.name)

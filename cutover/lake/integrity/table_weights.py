@@ -193,7 +193,7 @@ def check_epoch_log(lake: PipelineLake, version: Version | None) -> Version:
         check_not_removed(lake, version)
     if version is None or not delta.exists(version.uri):
         msg = f"Pipeline `{lake.name}`: expected an epoch log under this definition, found none."
-        raise LakeError(msg + f"\nHint: `cutover stream {lake.name} --drain` creates it.")
+        raise LakeError(msg + f"\nHint: `{lake.pipeline.driver_command} --drain` creates it.")
     return version
 
 

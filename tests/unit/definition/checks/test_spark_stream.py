@@ -193,3 +193,8 @@ def test_what_a_checkpoint_does_not_determine_is_rejected(changes: dict[str, Any
         check_definition(replace(FOLLOWED, **changes))
 
     assert message in str(rejected.value).replace("`", "")
+
+
+def test_messages_name_the_command_that_repeats_a_job() -> None:
+    assert FOLLOWED.driver_command == "cutover follow payments"
+    assert replace(FOLLOWED, stream=None).driver_command == "cutover stream payments"
