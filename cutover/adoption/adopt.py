@@ -1,5 +1,6 @@
 """Adoption of a team's jobs: reads what they have left behind, drafts a definition, and tests it against the log."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +8,7 @@ import duckdb
 
 from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job
 from cutover.adoption.completion import complete_draft, list_variants
-from cutover.adoption.draft import Choose, JobDraft, Seen, Stated
+from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Seen, Stated, parse_measure
 from cutover.adoption.evidence import open_job_table, plan_read, read_planned
 from cutover.adoption.hypotheses import DraftCheck, Match
 from cutover.adoption.proposal import begin_draft, propose
@@ -16,6 +17,9 @@ from cutover.adoption.sample import RecordSample, sample_records
 from cutover.adoption.search import Job, UnexplainedColumn, reject_days, reject_untested_days, search_definition
 from cutover.adoption.trial import JobReading
 from cutover.counts import count_noun
+from cutover.definition.checks.measures import check_measure, reject_field
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.measures.kinds import Count
 from cutover.engine import queries
 from cutover.engine.schema_store import SchemaStore
 from cutover.errors import DefinitionError, LogError
@@ -25,6 +29,7 @@ from cutover.positions.spark_checkpoint import SparkCheckpoint, read_checkpoint
 from cutover.records.parsing.writer_schemas import bind_source
 from cutover.settings import Settings
 
+_CAST = re.compile(r"cast\s*\(\s*`?(\w+)`?\s+as\s+(\w+(?:\s*\([\d\s,]+\))?)", re.IGNORECASE)
 NO_WHOLE_WINDOW = "its batches hold no whole window that the table has to have"
 
 
@@ -86,9 +91,11 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
         bind_source(SchemaStore(settings))  # by which values in Avro are read
         earliest = _check_log(client, shape.topic, checkpoint)
         report(f"Reading a sample of {shape.topic}")
-        sample = sample_records(client, shape.topic, request.time_format)
+        sample = sample_records(client, shape.topic, request.time_format).state_types(request.stated.types)
         draft = begin_draft(request.name, request.checkpoint, shape, sample, request.stated)
         draft = propose(draft, shape, table, sample, stated=request.stated, choose=choose)
+        draft = replace(draft, types={**draft.types, **draft.stated_types})
+        draft = check_stated(draft, request.stated)
         plan = plan_read(
             checkpoint,
             table.batch,
@@ -108,6 +115,50 @@ def adopt(settings: Settings, request: AdoptionRequest, choose: Choose, report: 
         report("Trying hypotheses")
         job = Job(shape=shape, table=table, sample=sample, stated=request.stated, choose=choose)
         return _add_batch(connection, request, _test(draft, job, reading), reading, choose)
+
+
+def check_stated(draft: JobDraft, stated: Stated) -> JobDraft:
+    """Reject a stated filter or measure that no definition can have, before the records are read.
+
+    Returns:
+        The draft; fields that the filter compares with texts are texts, although most of their values are numbers.
+
+    Raises:
+        DefinitionError: With the option that states the type of a field, if a cast is rejected.
+    """
+    try:
+        _compile(draft, None)
+    except DefinitionError:
+        compared = set(re.findall(r"\w+", draft.where or "")) & draft.text_numbers.keys() - draft.stated_types.keys()
+        draft = replace(draft, types={**draft.types, **dict.fromkeys(compared, "string")})
+        _compile(draft, None)
+    for column, text in stated.measures.items():
+        _compile(replace(draft, where=None), (column, parse_measure(column, text)))
+    return draft
+
+
+def _compile(draft: JobDraft, stated: tuple[str, MeasureChoice] | None) -> None:
+    """Compile the expressions of a draft, and perhaps of a stated measure; errors name the option that states them."""
+    pipeline = draft.make_pipeline({"measure": Count() if stated is None else stated[1].make()})
+    try:
+        compiled = compile_pipeline(pipeline)
+        if compiled.where is not None and compiled.where.type != "boolean":
+            reject_field("where", "a condition", f"{compiled.where.type}: `{compiled.where.text}`")
+        check_measure("measures.measure", pipeline.measures["measure"], compiled.measured_type("measure"))
+    except DefinitionError as error:
+        part, _, text = str(error).partition(": ")
+        option = part.replace("where", "--where").replace("derive.", "--key ")
+        message = f"{option if stated is None else f'--measure {stated[0]}'}: {text}"
+        raise _add_type_hint(message) from None
+
+
+def _add_type_hint(message: str) -> DefinitionError:
+    """Return the error of a stated expression; that of a cast names the option by which the field has this type."""
+    cast = _CAST.search(message)
+    if cast is None or "expected a cast" not in message:
+        return DefinitionError(message)
+    hint = f'`--type "{cast[1]}={cast[2]}"` reads the field so, a text that is no number as null; then without the cast'
+    return DefinitionError(f"{message}\nHint: {hint}: `{cast[1]}`.")
 
 
 def _test(draft: JobDraft, job: Job, reading: JobReading) -> Adoption:

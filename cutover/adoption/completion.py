@@ -1,7 +1,7 @@
 """Completion of a draft: the types that its numbers may have, and the measures, filter and mode that the log shows."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -39,30 +39,62 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
         return [Variant(types=draft.types, choices=tuple(dict.fromkeys(draft.measures.values())))]
     kinds = list(dict.fromkeys(kind for aggregate in shape.aggregates for kind in aggregate.measures))
     keys = {part.field for part in draft.key}
-    numbers = [name for name, kind in draft.types.items() if is_number_type(kind) and name not in keys]
+    numbers = [
+        name
+        for name, kind in draft.types.items()
+        if name not in keys
+        and (is_number_type(kind) or (name in draft.text_numbers and name not in draft.stated_types))
+    ]
     others = [name for name in draft.types if name not in numbers]
     columns = list(draft.value_columns.values())
     counts = sum("Count" in aggregate.measures for aggregate in shape.aggregates)
     if len(columns) == len(shape.aggregates) and counts == sum(column in _WHOLE for column in columns):
         columns = [column for column in columns if column not in _WHOLE]  # they are the counts
     found = dict.fromkeys(kind for column in columns for kind in list_argument_types(column, kinds))
+    texts = [name for name in draft.text_numbers if name in numbers and name not in draft.stated_types]
+    compared = {name for name in texts if name in re.findall(r"\w+", draft.where or "")}  # as they are
     variants = []
     for place, number in enumerate(list(found)[:MAX_VARIANTS] or ["bigint"]):
-        choices = [MeasureChoice("Count")] if place == 0 and "Count" in kinds else []
-        for kind in kinds:
-            if kind != "Count":
-                choices += [MeasureChoice(kind, quote_name(name), number) for name in numbers]
-            if kind in {"Sum", "Avg"} and len(numbers) <= MAX_FACTORS and not number.startswith("decimal"):
-                products = combinations(map(quote_name, numbers), 2)
-                choices += [MeasureChoice(kind, " * ".join(factors), number) for factors in products]
-            if kind in _ORDERED and place == 0:
-                choices += [MeasureChoice(kind, quote_name(name)) for name in others]
+        is_decimal = number.startswith("decimal")
         types = {name: number if name in numbers else kind for name, kind in draft.types.items()}
+        types |= {} if is_decimal else dict.fromkeys(texts, "string")  # of which from_json reads no other numbers
+        types |= {**{name: draft.types[name] for name in compared}, **draft.stated_types}
+        read = [name for name in numbers if name not in texts or (is_decimal and types[name] == number)]
+        choices = [MeasureChoice("Count")] if place == 0 and "Count" in kinds else []
+        choices += _list_choices(kinds, read, number, others if place == 0 else ())
+        choices += _list_casts(draft, kinds, number, types)
         if draft.parse == "avro":  # a column is read by the type of its writer
             choices = [replace(choice, type=None) for choice in choices]
             return [Variant(types=draft.types, choices=tuple(dict.fromkeys(choices)))]
         variants.append(Variant(types=types, choices=tuple(choices)))
     return variants
+
+
+def _list_choices(
+    kinds: Sequence[str], numbers: Sequence[str], number: str, others: Sequence[str]
+) -> Iterator[MeasureChoice]:
+    """Yield measures of fields with numbers, of their products, and of other fields."""
+    for kind in kinds:
+        if kind != "Count":
+            yield from (MeasureChoice(kind, quote_name(name), number) for name in numbers)
+        if kind in {"Sum", "Avg"} and len(numbers) <= MAX_FACTORS and not number.startswith("decimal"):
+            products = combinations(map(quote_name, numbers), 2)
+            yield from (MeasureChoice(kind, " * ".join(factors), number) for factors in products)
+        if kind in _ORDERED:
+            yield from (MeasureChoice(kind, quote_name(name)) for name in others)
+
+
+def _list_casts(
+    draft: JobDraft, kinds: Sequence[str], number: str, types: Mapping[str, str]
+) -> Iterator[MeasureChoice]:
+    """Yield measures of texts that are cast to a number, as `try_cast(fare AS double)` does."""
+    keys = {part.field for part in draft.key}
+    for name in draft.text_numbers:
+        is_cast = types[name] != number and (number == "double" or (number == "bigint" and types[name] == "string"))
+        if is_cast and name not in keys:
+            yield from (
+                MeasureChoice(kind, quote_name(name), "string", cast=number) for kind in kinds if kind != "Count"
+            )
 
 
 def is_number_type(kind: str) -> bool:
@@ -82,6 +114,16 @@ def list_argument_types(column: str, kinds: Sequence[str]) -> list[str]:
         *([(precision, scale)] if _ORDERED & set(kinds) else []),
     ]
     return [f"decimal({total},{fraction})" for total, fraction in argument_digits if total > fraction >= 0]
+
+
+def drop_equivalent(matches: Sequence[Match]) -> list[Match]:
+    """Drop matches whose filter passes the same records as that of one before, whatever the records are."""
+    kept = list[Match]()
+    for match in matches:
+        alike = (known for known in kept if replace(known.draft, where=match.draft.where) == match.draft)
+        if not any(known.condition.is_equivalent(match.condition) for known in alike):
+            kept.append(match)
+    return kept
 
 
 def choose_match(matches: Sequence[Match], stated: Stated, choose: Choose) -> Match:
@@ -110,7 +152,7 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
     """
     draft = match.draft
     if draft.row_per_record:
-        return draft
+        return choose_types(draft, match.equal)
     unknown = [column for column in stated.measures if column not in draft.value_columns]
     if unknown:
         msg = f"--measure {unknown[0]}: expected a column of the table, it has {', '.join(draft.value_columns)}."
@@ -133,9 +175,48 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
         reasons = "; ".join(f"`{name}`: {reason}" for name, reason in omitted.items())
         msg = f"Table `{draft.table}`: expected a column that an aggregate of a field reproduces: {reasons}."
         raise DefinitionError(msg + "\nHint: `--measure COLUMN=MEASURE` states one, `--where CONDITION` the filter.")
-    choices = sorted(measures.values(), key=lambda choice: " * " not in (choice.expression or ""))
-    chosen = {name: kind for choice in choices for name, kind in choice.types.items()}
-    return replace(draft, measures=measures, seen=seen, omitted=omitted, types={**draft.types, **chosen})
+    return choose_types(replace(draft, measures=measures, seen=seen, omitted=omitted), match.equal)
+
+
+def choose_types(draft: JobDraft, equal: Mapping[str, int]) -> JobDraft:
+    """Give each field the type with which the measures reproduce most cells.
+
+    Texts that are numbers in no measure and no condition remain texts. A measure whose field is a text, because another
+    one reproduces more cells with it, casts it.
+
+    Args:
+        draft: With the measures of its columns.
+        equal: Column -> cells that its measure reproduces.
+    """
+    votes: dict[str, dict[str, int]] = {}
+    for column, choice in draft.measures.items():
+        weight = 0 if " * " in (choice.expression or "") else equal[column]
+        for name, kind in choice.types.items():
+            votes.setdefault(name, {}).setdefault(kind, 0)
+            votes[name][kind] += weight
+    conditions = " ".join([draft.where or "", *(choice.condition or "" for choice in draft.measures.values())])
+    stated = " ".join(choice.expression or "" for choice in draft.measures.values() if choice.type is None)
+    compared = {*re.findall(r"\w+", conditions), *re.findall(r"\w+", stated)}
+    types = dict(draft.types)
+    types |= {name: "string" for name, others in draft.text_numbers.items() if others and name not in compared}
+    for name, kinds in votes.items():
+        is_text = name in compared and types[name] == "string"
+        usable = {
+            kind: count for kind, count in kinds.items() if name not in compared or not (is_text or kind == "string")
+        }
+        if usable:
+            types[name] = max(usable, key=lambda kind: (usable[kind], kind != "string"))
+    types |= draft.stated_types
+    measures = {column: _cast_text(choice, types) for column, choice in draft.measures.items()}
+    return replace(draft, types=types, measures=measures)
+
+
+def _cast_text(choice: MeasureChoice, types: Mapping[str, str]) -> MeasureChoice:
+    """Cast the field of a measure that was chosen for a number, if it is a text."""
+    name = (choice.expression or "").strip("`")
+    is_text = choice.type not in {None, "string"} and types.get(name) == "string"
+    is_inexact = choice.cast == "bigint" and types.get(name) != "string"  # decimals are cast to doubles alone
+    return replace(choice, type="string", cast="double") if is_text or is_inexact else choice
 
 
 def _describe_measure(choice: MeasureChoice, choices: Sequence[MeasureChoice], equal: int, rows: int) -> Seen:
@@ -155,9 +236,13 @@ def rank_measures(match: Match, column: str, shape: QueryShape) -> list[MeasureC
     """Rank the measures that a column may have: those of the aggregate at its place first, then those of its name."""
     by_place = _map_aggregates(match.draft, shape)
     kinds = by_place[column].measures if column in by_place else ()
-    choices = match.measures[column]
+    kind = match.draft.value_columns.get(column, "")
+    cast = "bigint" if kind in _WHOLE else "double" if kind in {"DOUBLE", "FLOAT"} else None
+    choices = dict[tuple[object, ...], MeasureChoice]()
+    for choice in sorted(match.measures[column], key=lambda choice: (choice.cast != cast, choice.cast is not None)):
+        choices.setdefault((choice.kind, choice.expression, choice.condition, choice.has_zero), choice)
     return sorted(
-        choices,
+        choices.values(),
         key=lambda choice: (
             choice.kind not in kinds,
             len(choice.condition or ""),

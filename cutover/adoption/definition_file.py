@@ -40,7 +40,7 @@ def list_definition_parts(adoption: Adoption) -> Iterator[tuple[str, str, Seen]]
     yield (
         "schema",
         count_noun(len(draft.types), "field"),
-        Seen(text=f"sample of {count_noun(adoption.sampled, 'record')}"),
+        Seen(text="; ".join([f"sample of {count_noun(adoption.sampled, 'record')}", *_list_notes(draft)])),
     )
     yield "event_time", draft.event_time, seen["event_time"]
     yield "time_format", draft.time_format, seen["time_format"]
@@ -63,6 +63,16 @@ def list_definition_parts(adoption: Adoption) -> Iterator[tuple[str, str, Seen]]
         yield "watermark", "read per batch", seen["watermark"]
 
 
+def _list_notes(draft: JobDraft) -> Iterator[str]:
+    """Yield for each text that is read as a number how many of its values are none, and which types are stated."""
+    cast = {name for choice in draft.measures.values() if choice.cast is not None for name in choice.types}
+    for name, others in draft.text_numbers.items():
+        if others and (draft.types[name] != "string" or name in cast):
+            verb = "value is no number, and counts" if others == 1 else "values are no numbers, and count"
+            yield f"{name}: {others:,} sampled {verb} as null"
+    yield from (f"{name}: --type" for name in draft.stated_types)
+
+
 def describe_test(adoption: Adoption) -> list[str]:
     """Describe what was tested, and which cells speak against the definition."""
     batch = [adoption.batch.describe()] if adoption.batch else []
@@ -75,13 +85,18 @@ def describe_test(adoption: Adoption) -> list[str]:
     tried = f"{adoption.tried:,} {'hypothesis' if adoption.tried == 1 else 'hypotheses'} tried"
     windows = count_noun(verification.windows, "window")
     first = "Reproduces all" if verification.is_exact else "Reproduces only"
-    lines = [f"{first} {cells} of the table in {windows}, computed from {basis}; {tried}."]
+    left_out = "" if adoption.draft.row_per_record else _count_left_out(len(adoption.draft.omitted))
+    lines = [f"{first} {cells} of the table in {windows}, computed from {basis}; {tried}{left_out}."]
     lines += [_describe_difference(cell) for cell in verification.differences]
     for column, unexplained in adoption.unexplained.items():
         lines += _describe_unexplained(column, unexplained)
     lines += batch
     differences = adoption.batch.check.differences if adoption.batch and adoption.batch.check else ()
     return [*lines, *map(_describe_difference, differences)]
+
+
+def _count_left_out(columns: int) -> str:
+    return f"; {count_noun(columns, 'column')} left out" if columns else ""
 
 
 def _describe_unexplained(column: str, unexplained: UnexplainedColumn) -> Iterator[str]:
@@ -143,6 +158,7 @@ def _render_topic(draft: JobDraft, sampled: int) -> Iterator[str]:
     yield from _comment(f"        name={json.dumps(draft.topic)},", seen["topic"])
     basis = f"sample of {count_noun(sampled, 'record')}"
     yield f"        # Fields: {basis}; types of the key: state metadata; of numbers: columns of the table."
+    yield from (f"        # {_escape(note)}." for note in _list_notes(draft))
     yield '        schema="""'
     fields = [
         f"            {name} {kind}{' NOT NULL' if name == draft.record_id else ''}"

@@ -39,6 +39,7 @@ class Stated:
     record_id: str | None = None
     window: SlidingWindows | None = None
     window_start: str | None = None  # column of the table
+    types: Mapping[str, str] = field(default_factory=dict)  # field of the records -> type of a definition
     keys: Mapping[str, str] = field(default_factory=dict)  # column of the table -> field, or an expression
     measures: Mapping[str, str] = field(default_factory=dict)  # column of the table -> `Sum(amount)`
 
@@ -83,13 +84,19 @@ class MeasureChoice:
     type: str | None = None  # of the field that is the expression; None: as the draft has it
     condition: str | None = None  # of the records that count; None: all
     has_zero: bool = False  # other records count as 0, so that a sum of none is 0, not null
+    cast: str | None = None  # type to which the field, a text, is cast; None: it is not
+
+    @property
+    def argument(self) -> str | None:
+        """The expression, cast if it has to be."""
+        return self.expression if self.cast is None else f"TRY_CAST({self.expression} AS {self.cast})"
 
     @property
     def conditional(self) -> str | None:
         """The expression with its condition, as a definition has it."""
         if self.condition is None:
-            return self.expression
-        return f"CASE WHEN {self.condition} THEN {self.expression}{' ELSE 0' if self.has_zero else ''} END"
+            return self.argument
+        return f"CASE WHEN {self.condition} THEN {self.argument}{' ELSE 0' if self.has_zero else ''} END"
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -131,6 +138,9 @@ class JobDraft:
     checkpoint: str
     table: str
     types: Mapping[str, str]  # field of the records -> type
+    stated_types: Mapping[str, str] = field(default_factory=dict)  # of these fields, which no variant changes
+    text_numbers: Mapping[str, int] = field(default_factory=dict)
+    """Field with numbers in text -> sampled values that are no numbers, which count as null if it has such a type."""
     paths: Mapping[str, str]  # field -> path in the JSON, if it is not the field of its name
     event_time: str
     time_format: str

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from math import gcd
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -99,6 +100,8 @@ def open_job_table(connection: duckdb.DuckDBPyConnection, uri: str, checkpoint: 
         DefinitionError: Another writer changed it, or no version contains that batch.
         LakeError: There is no such Delta table, or it cannot be read.
     """
+    if not delta.exists(uri):
+        raise _reject_other_table(uri)
     table = delta.open_table(uri)
     newest = checkpoint.newest_committed
     if newest is None:
@@ -110,6 +113,8 @@ def open_job_table(connection: duckdb.DuckDBPyConnection, uri: str, checkpoint: 
         writer = f"version {foreign[-1].version} ({foreign[-1].operation}) is another writer's"
         msg = f"--stream: expected a table that the query alone writes, {writer}."
         raise DefinitionError(msg)
+    if not delta.actions(table):
+        raise _reject_empty(uri, table.version())
     version, _ = map_versions(versions, newest.number, None)[newest.number]
     if version is None or not any(entry.batch is not None for entry in versions):
         msg = f"--stream: expected a table that the query of the checkpoint writes, no version of `{uri}` is that of a"
@@ -117,8 +122,7 @@ def open_job_table(connection: duckdb.DuckDBPyConnection, uri: str, checkpoint: 
     pinned = delta.open_table(uri, version)
     delta.bind(connection, "job", pinned)
     if not connection.execute("SELECT 1 FROM job LIMIT 1").fetchall():
-        msg = f"Table `{uri}`: expected rows by which a definition can be tested, version {version} has none."
-        raise DefinitionError(msg + "\nHint: adopt the job once it has written some.")
+        raise _reject_empty(uri, version)
     commit = next(info for info in delta.list_commits(pinned, after=version - 1))
     operation, parameters = str(commit.get("operation", "")), commit.get("operationParameters")
     mode = str(parameters.get("outputMode", "")).lower() if isinstance(parameters, dict) else ""
@@ -131,6 +135,20 @@ def open_job_table(connection: duckdb.DuckDBPyConnection, uri: str, checkpoint: 
         operation=operation,
         connection=connection,
     )
+
+
+def _reject_empty(uri: str, version: int) -> DefinitionError:
+    msg = f"--stream: expected a table with rows by which a definition can be tested, `{uri}` is empty (version "
+    return DefinitionError(f"{msg}{version}).\nHint: adopt the job once it has written some.")
+
+
+def _reject_other_table(uri: str) -> DefinitionError:
+    folder = Path(uri)
+    kind = "Parquet" if any(folder.rglob("*.parquet")) else "Iceberg" if any(folder.glob("metadata/*.json")) else None
+    found = f"`{uri}` has {kind} without a Delta log" if kind else f"found none in `{uri}`"
+    hint = "the table of a streaming job has to be Delta, whose commits show which batch wrote which rows"
+    more = "; that of a batch job (`--batch`) may be Parquet or Iceberg" if kind else ""
+    return DefinitionError(f"--stream: expected a Delta table, {found}.\nHint: {hint}{more}.")
 
 
 def list_job_columns(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:

@@ -20,11 +20,56 @@ Passes = Callable[[Values], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldCondition:
+    """FieldCondition on one field, which a null never passes."""
+
+    field: str
+    operator: str  # `=`, `<>`, `IN`, `>`, `>=`, `<`, `<=` or `IS NOT NULL`
+    values: tuple[Any, ...] = ()
+
+    def implies(self, other: "FieldCondition") -> bool:
+        """Return whether each value of the field that passes this condition also passes another one, by their form."""
+        if self.field != other.field:
+            return False
+        if other.operator == "IS NOT NULL" or self == other:
+            return True
+        if self.operator in {"=", "IN"}:
+            return all(map(other.passes_value, self.values))
+        is_bound = self.operator in {">", ">=", "<", "<="}
+        if is_bound and other.operator == "<>":
+            return not self.passes_value(other.values[0])
+        if not is_bound or other.operator[0] != self.operator[0]:
+            return False
+        return other.passes_value(self.values[0])
+
+    def passes_value(self, value: Any) -> bool:
+        """Return whether a value passes that is not null."""
+        if self.operator == "IS NOT NULL":
+            return True
+        if self.operator in {"=", "IN"}:
+            return value in self.values
+        bound = self.values[0]
+        if self.operator == "<>":
+            return bool(value != bound)
+        is_beyond = value > bound if self.operator[0] == ">" else value < bound
+        return bool(is_beyond or ("=" in self.operator and value == bound))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Condition on the fields of a record."""
+    """FieldCondition on the fields of a record."""
 
     sql: str | None  # None: all records pass
     passes: Passes = field(compare=False)
+    conditions: tuple[FieldCondition, ...] = field(default=(), compare=False)  # that all have to pass
+
+    def is_equivalent(self, other: "Filter") -> bool:
+        """Return whether two filters pass the same records, whatever the records are, as far as their form shows it."""
+        return _imply(self.conditions, other.conditions) and _imply(other.conditions, self.conditions)
+
+
+def _imply(conditions: Sequence[FieldCondition], others: Sequence[FieldCondition]) -> bool:
+    return all(any(condition.implies(other) for condition in conditions) for other in others)
 
 
 NO_FILTER = Filter(sql=None, passes=lambda _: True)
@@ -35,7 +80,9 @@ def combine_filters(first: Filter, second: Filter) -> Filter:
     if first.sql is None or second.sql is None or first.sql == second.sql:
         return second if first.sql is None else first
     return Filter(
-        sql=f"{first.sql} AND {second.sql}", passes=lambda values: first.passes(values) and second.passes(values)
+        sql=f"{first.sql} AND {second.sql}",
+        passes=lambda values: first.passes(values) and second.passes(values),
+        conditions=(*first.conditions, *second.conditions),
     )
 
 
@@ -48,7 +95,7 @@ def list_filters(draft: JobDraft, records: Sequence[Values]) -> Iterator[Filter]
         values = {record[name] for record in records}
         present = values - {None}
         if None in values and present:
-            yield _filter(name, "IS NOT NULL", lambda value: value is not None)
+            yield _filter(name, "IS NOT NULL")
         has_few = 1 < len(values) <= MAX_VALUES
         if name not in keys and has_few and kind in {"string", "boolean", "int", "bigint"}:
             yield from _list_value_filters(name, sorted(present))
@@ -56,32 +103,35 @@ def list_filters(draft: JobDraft, records: Sequence[Values]) -> Iterator[Filter]
             yield from _list_sign_filters(name, present)
 
 
-def _filter(name: str, condition: str, passes: Callable[[Any], bool]) -> Filter:
-    return Filter(sql=f"{quote_name(name)} {condition}", passes=lambda values: passes(values[name]))
+def _filter(name: str, operator: str, *values: Any, text: str | None = None) -> Filter:
+    condition = FieldCondition(field=name, operator=operator, values=values)
+    listed = text or ", ".join(map(_literal, values))
+    operand = f" ({listed})" if operator == "IN" else f" {listed}" if values else ""
+
+    def passes(record: Values) -> bool:
+        return record[name] is not None and condition.passes_value(record[name])
+
+    return Filter(sql=f"{quote_name(name)} {operator}{operand}", passes=passes, conditions=(condition,))
 
 
 def _list_value_filters(name: str, values: Sequence[Any]) -> Iterator[Filter]:
-    """Yield `=`, `<>`, and `IN` for each set of values."""
+    """Yield `=`, `<>`, and `IN` for each set of values; of booleans `=` alone, since the others are the same."""
     for value in values:
-        yield _filter(name, f"= {_literal(value)}", lambda actual, value=value: actual == value)  # type: ignore[misc]  # bound per filter
-        yield _filter(
-            name,
-            f"<> {_literal(value)}",
-            lambda actual, value=value: actual is not None and actual != value,  # type: ignore[misc]  # bound per filter
-        )
+        yield _filter(name, "=", value)
+        if not isinstance(value, bool):
+            yield _filter(name, "<>", value)
     for size in range(2, len(values) - 1 if len(values) <= MAX_SUBSET_VALUES else 0):
         for subset in combinations(values, size):
-            listed = ", ".join(map(_literal, subset))
-            yield _filter(name, f"IN ({listed})", lambda actual, subset=subset: actual in subset)  # type: ignore[misc]  # bound per filter
+            yield _filter(name, "IN", *subset)
 
 
 def _list_sign_filters(name: str, values: set[Any]) -> Iterator[Filter]:
     if any(value <= 0 for value in values):
-        yield _filter(name, "> 0", lambda actual: actual is not None and actual > 0)
-        yield _filter(name, "<> 0", lambda actual: actual is not None and actual != 0)
+        yield _filter(name, ">", 0)
+        yield _filter(name, "<>", 0)
     if any(value < 0 for value in values):
-        yield _filter(name, ">= 0", lambda actual: actual is not None and actual >= 0)
-        yield _filter(name, "< 0", lambda actual: actual is not None and actual < 0)
+        yield _filter(name, ">=", 0)
+        yield _filter(name, "<", 0)
 
 
 def _literal(value: Any) -> str:
@@ -100,14 +150,14 @@ def make_lower_bound(name: str, values: Sequence[Any], place: int) -> Filter:
     """Make the condition that the largest `place + 1` values pass."""
     last, below = values[-place - 1], values[-place - 2] if place + 1 < len(values) else None
     bound = _round_between(below, last)
-    return _filter(name, f">= {bound}", lambda actual: actual is not None and actual >= last)
+    return _filter(name, ">=", type(last)(bound), text=str(bound))
 
 
 def make_upper_bound(name: str, values: Sequence[Any], place: int) -> Filter:
     """Make the condition that the smallest `place + 1` values pass."""
     last, above = values[place], values[place + 1] if place + 1 < len(values) else None
     bound = -_round_between(None if above is None else -above, -last)
-    return _filter(name, f"<= {bound}", lambda actual: actual is not None and actual <= last)
+    return _filter(name, "<=", type(last)(bound), text=str(bound))
 
 
 def _round_between(below: Any, last: Any) -> Decimal:

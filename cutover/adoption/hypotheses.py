@@ -283,7 +283,8 @@ def _list_thresholds(fold: Fold, base: Filter) -> Iterator[Filter]:
         for fields, rows_of_record in counted:
             counts[fields[name]] += rows_of_record
         for make, ordered in ((make_lower_bound, values[::-1]), (make_upper_bound, values)):
-            passing = accumulate(counts[value] for value in ordered)  # each bound leaves more than the one before
+            # Each bound leaves more than the one before; one that all numbers pass would say nothing.
+            passing = accumulate(counts[value] for value in ordered[:-1])
             yield from (make(name, values, place) for place, count in enumerate(passing) if count in totals)
 
 
@@ -343,7 +344,6 @@ def verify(draft: JobDraft, reading: JobReading) -> DraftCheck:
     differences = list(_list_differences(draft, table, computed))
     rows = computed.keys() | table.rows.keys()
     cells = (len(rows) + table.copies) * len(draft.measures)
-    shown = sorted(differences, key=lambda cell: (cell.window_start, str(cell.key), cell.column))
     return DraftCheck(
         cells=cells,
         equal_cells=cells - len(differences) - table.copies * len(draft.measures),
@@ -354,8 +354,19 @@ def verify(draft: JobDraft, reading: JobReading) -> DraftCheck:
         records=sum(map(len, reading.records)),
         batches=len(reading.records),
         is_partial=reading.plan.is_partial,
-        differences=tuple(shown[:EXAMPLES]),
+        differences=tuple(_select_examples(differences)),
     )
+
+
+def _select_examples(differences: Iterable[CellDifference]) -> list[CellDifference]:
+    """Select the first cells that differ, among them one of each column, if there are not too many."""
+
+    def order(cell: CellDifference) -> tuple[int, str, str]:
+        return cell.window_start, str(cell.key), cell.column
+
+    ordered = sorted(differences, key=order)
+    first_of = {cell.column: cell for cell in reversed(ordered)}
+    return sorted(sorted(ordered, key=lambda cell: cell is not first_of[cell.column])[:EXAMPLES], key=order)
 
 
 def _list_differences(

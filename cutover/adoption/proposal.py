@@ -84,6 +84,8 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
         checkpoint=checkpoint,
         table="",
         types={column.name: column.type for column in columns},
+        stated_types={column.name: column.type for column in columns if column.name in stated.types},
+        text_numbers={name: count for name, count in sample.text_numbers.items() if name in names},
         parse=sample.parse,
         paths={field: path for field, path in sample.paths.items() if field in names},
         event_time=times[0],
@@ -154,6 +156,8 @@ def _add_windows(
     start, end, seen_start = _find_start(table, used, shape, stated=stated, choose=choose)
     window, seen_window = _find_window_of(shape, table, start, end, stated)
     types = dict(draft.types)
+    in_key = {word for part in keys for word in re.findall(r"\w+", part.expression or part.field)}
+    types |= {name: "string" for name, others in draft.text_numbers.items() if others and name in in_key}
     for part, state in zip(keys, shape.keys, strict=True):
         if part.expression is None:
             types[part.field] = SCHEMA_TYPES.get(state.type, state.type)
@@ -174,6 +178,7 @@ def _add_windows(
         key=keys,
         value_columns={name: kind for name, kind in table.columns.items() if name not in {*used, start, end}},
         types=types,
+        text_numbers={name: others for name, others in draft.text_numbers.items() if name not in in_key},
         seen=seen,
     )
 

@@ -1,19 +1,24 @@
 """Sample of the records of a topic: columns that JSON shows, or the schemas of writers in Avro."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from cutover.adoption.filters import MAX_VALUES
+from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.json_fields import JsonField, JsonPath, ParseForm, format_path
-from cutover.definition.model.topic import Topic, list_fields
+from cutover.definition.model.topic import Topic, list_fields, normalize_type
+from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records.csv_files import make_name
 from cutover.records.parsing.avro_layout import list_readable_columns
 from cutover.records.parsing.writer_schemas import HEAD_BYTES, find_schema
 from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
-from cutover.records.proposal.guess import Guess, Survey
+from cutover.records.proposal.guess import Column, Guess, Survey
+from cutover.records.proposal.names import is_reference_name, is_time_name
 from cutover.records.reference.parse import parse_object, parse_record
 from cutover.records.reference.values import JsonNumber, JsonObject
 from cutover.timestamps import format_micros
@@ -21,6 +26,10 @@ from cutover.timestamps import format_micros
 SAMPLED_AT_EACH_END = 2_000
 """Records of a partition, the oldest and the newest ones, from which the schema is inferred."""
 
+MIN_NUMBERS = 0.9
+"""Share of the values of a field that have to be numbers, so that it is tried as one."""
+
+_NUMBER = re.compile(r"[+-]?([0-9]+)(?:[.]([0-9]*))?(?:[eE][+-]?[0-9]{1,2})?")
 _MAX_DEPTH = 5  # of objects in a record whose fields become columns
 
 
@@ -35,6 +44,31 @@ class RecordSample:
     paths: Mapping[str, str]  # column -> path in the JSON, if it is not the field of its name
     offsets: int  # offsets in the sampled ranges: more than records if the topic has transactions or is compacted
     parse: ParseForm = "from_json"
+    text_numbers: Mapping[str, int] = field(default_factory=dict)
+    """Column whose values are mostly numbers, of which some are texts -> values that are no numbers."""
+
+    def state_types(self, types: Mapping[str, str]) -> "RecordSample":
+        """Return the sample with types that the caller states; they win over inference.
+
+        Raises:
+            DefinitionError: The records have no such field, or are in Avro, or definitions have no such type.
+        """
+        columns = {column.name: column for column in self.guess.columns}
+        for name, text in types.items():
+            if self.parse == "avro":
+                msg = "--type: expected records in JSON, got values in Avro, whose fields have the types of their "
+                raise DefinitionError(msg + "schemas.\nHint: leave the option out.")
+            if name not in columns and name not in self.guess.omitted:
+                msg = f"--type {name}: expected a field of the records, they have {', '.join(columns) or 'none'}."
+                raise DefinitionError(msg + "\nHint: `--type FIELD=TYPE`, such as `--type fare=decimal(10,2)`.")
+            try:
+                kind = normalize_type(text)
+            except DefinitionError as error:
+                msg = f"--type {name}: {error}\nHint: such as `--type {name}=decimal(10,2)`."
+                raise DefinitionError(msg) from None
+            form = "iso" if kind == "timestamp" else ""
+            columns[name] = replace(columns.get(name, Column(name=name, type=kind, form=form)), type=kind)
+        return replace(self, guess=replace(self.guess, columns=tuple(columns.values())))
 
 
 def sample_records(client: LogClient, topic: str, time_format: str | None = None) -> RecordSample:
@@ -70,6 +104,7 @@ class RecordSampler:
         self._names: dict[JsonPath, str] = {}
         self._records = 0
         self._framed: list[RawRecord] = []  # as a registry's clients write them
+        self._numbers: dict[str, NumberTexts] = {}
 
     def add(self, record: RawRecord) -> None:
         """Add a record; one that is no JSON object is counted."""
@@ -87,6 +122,9 @@ class RecordSampler:
             self._survey.envelope = find_envelope(members)
         values = self._name_values(members)
         self._survey.add(record.offset, values, record.partition)
+        for name, value in values.items():
+            if value is not None:
+                self._numbers.setdefault(name, NumberTexts()).add(value)
 
     def _name_values(self, members: Mapping[str, Any]) -> dict[str, Any]:
         if self._survey.envelope is not None:
@@ -131,7 +169,7 @@ class RecordSampler:
             column if column.type == "timestamp" else replace(column, type=types.get(column.name, column.type))
             for column in guess.columns
         )
-        guess = replace(guess, columns=columns)
+        guess, text_numbers = _add_text_numbers(replace(guess, columns=columns), {} if is_avro else self._numbers)
         return RecordSample(
             guess=guess,
             records=self._records,
@@ -140,7 +178,62 @@ class RecordSampler:
             paths={name: format_path(path) for path, name in self._names.items() if path != (name,)},
             offsets=self._records,
             parse="avro" if is_avro else "from_json",
+            text_numbers=text_numbers,
         )
+
+
+@dataclass(slots=True)
+class NumberTexts:
+    """Values of a field that are numbers, in text or not, and those that are not."""
+
+    numbers: int = 0
+    texts: int = 0  # of the numbers
+    others: int = 0
+    digits: tuple[int, int] = (1, 0)  # at most before and after the point
+    has_codes: bool = False  # some number in text begins with a needless zero
+
+    def add(self, value: Any) -> None:
+        """Add a value that is not null."""
+        text = value.text if isinstance(value, JsonNumber) else value
+        number = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+        if number is None:
+            self.others += 1
+            return
+        self.numbers += 1
+        whole, fraction = number[1], number[2] or ""
+        self.digits = max(self.digits[0], len(whole)), max(self.digits[1], len(fraction))
+        if not isinstance(value, JsonNumber):
+            self.texts += 1
+            self.has_codes |= len(whole) > 1 and whole[0] == "0"
+
+    def find_type(self, name: str) -> str | None:
+        """Find the decimal type that holds all numbers of a field of which most values are numbers, some in text."""
+        whole, fraction = self.digits
+        is_code = not fraction and (self.has_codes or is_reference_name(name) or is_time_name(name))
+        has_texts = self.texts or self.others
+        is_rare = self.numbers < MIN_NUMBERS * (self.numbers + self.others)
+        if not self.numbers or not has_texts or is_rare or is_code or whole + fraction > SUMMABLE_DIGITS:
+            return None
+        return f"decimal({min(SUMMABLE_DIGITS, max(whole + fraction, 18, 10 + fraction))},{fraction})"
+
+
+def _add_text_numbers(guess: Guess, numbers: Mapping[str, NumberTexts]) -> tuple[Guess, dict[str, int]]:
+    """Give fields that are numbers, but for some values, a type of numbers; return how many of their values are none.
+
+    A text with few values remains one, since a filter may compare it with them.
+    """
+    kinds = {name: kind for name, values in numbers.items() if (kind := values.find_type(name)) is not None}
+    columns, texts = {column.name: column for column in guess.columns}, dict[str, int]()
+    for name, kind in kinds.items():
+        known = columns.get(name)
+        is_mixed = known is None and guess.omitted.get(name, "").startswith("no type accepts both")
+        if known is None and not is_mixed:
+            continue
+        if known is None or (known.type == "string" and known.distinct > MAX_VALUES):
+            columns[name] = replace(known or Column(name=name, type=kind), type=kind)
+        if columns[name].type == "string" or columns[name].type.startswith("decimal"):
+            texts[name] = numbers[name].others
+    return replace(guess, columns=tuple(columns.values())), texts
 
 
 def _flatten(path: JsonPath, members: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:

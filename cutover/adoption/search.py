@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from cutover.adoption.completion import (
     choose_match,
+    choose_types,
     complete_draft,
     describe_decisions,
+    drop_equivalent,
     list_variants,
     rank_measures,
 )
@@ -78,7 +80,7 @@ def search_definition(draft: JobDraft, job: Job, reading: JobReading) -> SearchR
     matches, tried = list[Match](), 0
     forms: tuple[ParseForm, ...] = ("from_json", "strict") if draft.parse != "avro" else ("avro",)
     for parse in forms:
-        trials = _list_trials(replace(draft, parse=parse), job, reading)
+        trials = _list_trials(_use_form(draft, parse), job, reading)
         matches_of_form, count = find_matches(
             trials,
             lambda each: _list_variants(each, job, reading),
@@ -92,6 +94,7 @@ def search_definition(draft: JobDraft, job: Job, reading: JobReading) -> SearchR
             break
     if matches[0].share < 1:
         _check_zone(draft, job, reading)
+    matches = drop_equivalent(matches)
     match = choose_match(matches, job.stated, job.choose)
     completed = complete_draft(match, job.shape, job.stated, job.choose)
     verification = verify(completed, reading)
@@ -108,6 +111,15 @@ def search_definition(draft: JobDraft, job: Job, reading: JobReading) -> SearchR
         verification=verification,
         unexplained=dict(_list_unexplained(match, completed, job.shape, reading)),
     )
+
+
+def _use_form(draft: JobDraft, parse: ParseForm) -> JobDraft:
+    """Use a form of parsing: the strict one reads no number from a text."""
+    if parse != "strict":
+        return replace(draft, parse=parse)
+    texts = {name: "string" for name, others in draft.text_numbers.items() if others}
+    types = {**draft.types, **texts, **draft.stated_types}
+    return replace(draft, parse=parse, types=types, text_numbers={})
 
 
 def _list_trials(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
@@ -163,9 +175,9 @@ def _list_unexplained(
     for column in draft.omitted if not draft.row_per_record else ():
         nearest = next(iter(rank_measures(match, column, shape)), None)
         if nearest is not None and match.equal[column]:
-            kinds = {**draft.types, **nearest.types}
-            check = verify(replace(draft, measures={column: nearest}, types=kinds), reading)
-            yield column, UnexplainedColumn(nearest=nearest, check=check)
+            alone = choose_types(replace(match.draft, measures={column: nearest}), match.equal)
+            check = verify(replace(draft, measures=alone.measures, types=alone.types), reading)
+            yield column, UnexplainedColumn(nearest=alone.measures[column], check=check)
 
 
 def _check_zone(draft: JobDraft, job: Job, reading: JobReading) -> None:

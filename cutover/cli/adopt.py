@@ -38,6 +38,9 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     time_format: Annotated[
         str | None, typer.Option(help="Pattern of the times, such as `dd/MM/yyyy`, if the records do not show it.")
     ] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="FIELD=TYPE, such as `fare=decimal(10,2)`; repeatable.")
+    ] = None,
     record_id: Annotated[str | None, typer.Option(help="Field with the id of a record.")] = None,
     window: Annotated[str | None, typer.Option(help="Length of a window or gap of sessions: `1 hour`.")] = None,
     window_start: Annotated[str | None, typer.Option(help="Column of the table with the start of a window.")] = None,
@@ -66,6 +69,7 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         record_id=record_id,
         window=None if window is None else _parse_window(window),
         window_start=window_start,
+        types=dict(_parse_pairs("--type", types, "FIELD=TYPE, such as `fare=decimal(10,2)`")),
         keys=dict(_parse_pairs("--key", key)),
         measures=dict(_parse_pairs("--measure", measure)),
     )
@@ -97,11 +101,13 @@ def _parse_window(text: str) -> SlidingWindows:
     return Sliding(size=text, every=text)
 
 
-def _parse_pairs(option: str, texts: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+def _parse_pairs(
+    option: str, texts: Sequence[str] | None, form: str = "COLUMN=VALUE, such as `total=Sum(amount)`"
+) -> Iterator[tuple[str, str]]:
     for text in texts or ():
         column, separator, value = text.partition("=")
         if not separator or not column.strip() or not value.strip():
-            msg = f"{option}: expected COLUMN=VALUE, such as `total=Sum(amount)`, got `{text[:80]}`."
+            msg = f"{option}: expected {form}, got `{text[:80]}`."
             raise DefinitionError(msg)
         yield column.strip(), value.strip()
 
