@@ -126,7 +126,7 @@ def test_what_cannot_be_adopted_is_rejected_with_the_reason(rig: JobTopic) -> No
     with pytest.raises(LakeError, match=r"`offsets/1` is missing"):
         adopt_job(rig, name="partial")
     for rows, reason in (
-        (pa.table({"window_start": pa.array([], pa.timestamp("us")), "k": pa.array([], pa.string())}), "has none"),
+        (pa.table({"window_start": pa.array([], pa.timestamp("us")), "k": pa.array([], pa.string())}), "is empty"),
         (pa.table({"a": [1], "k": ["a"]}), "column with the start of a window, it has a, k"),
     ):
         replace_table(rig, rows)
