@@ -111,11 +111,8 @@ def _list_modes(
 def list_kinds() -> Iterator[JobKind]:
     """Yield the kinds of jobs that the page names."""
     modes: tuple[OutputMode, ...] = ("append", "update", "complete")
-    by_ids, records_by_ids = replace(WINDOWS, source=IDS), replace(RECORDS, source=IDS)
     sliding = replace(WINDOWS, window=Sliding(size="1 hour", every="20 minutes"))
     sessions = replace(WINDOWS, window=Sessions(gap="10 minutes"))
-    joined = Join(right=replace(SOURCE, name="clicks"), on={"shop": "shop"})
-    in_range = replace(joined, between=("0 seconds", "1 hour"), ids=("id", "id"))
     shops = {"shops": Lookup(table="shops", on={"shop": "shop"}, columns={"city": "string"})}
     yield from _list_modes("`window` (fixed)", WINDOWS, [GROUPED], *modes)
     yield from _list_modes("`window` (sliding)", sliding, [GROUPED], *modes)
@@ -124,6 +121,25 @@ def list_kinds() -> Iterator[JobKind]:
     averages = replace(sessions, measures={"mean": Avg("id")})
     yield from _list_modes("`session_window`, an average", averages, [BY_SESSION], "append", "complete")
     yield from _list_modes("a row per record", RECORDS, [], *modes, row_per_record=True)
+    yield from _list_deduplicated()
+    yield from _list_modes(
+        "`window`, then deduplication", replace(WINDOWS, source=IDS), [UNKNOWN_ONCE, UNKNOWN_GROUP], "append"
+    )
+    yield from _list_modes("two groupings", WINDOWS, [UNKNOWN_GROUP, UNKNOWN_GROUP], "append")
+    yield from _list_joined()
+    yield from _list_modes("join with a table", replace(WINDOWS, lookups=shops), [GROUPED], "append")
+    stateful = _operator("transformWithStateExec", LateRule.UNKNOWN)
+    yield from _list_modes("`transformWithState` and other state of your own", WINDOWS, [stateful], "append", "update")
+    yield from _list_modes("days of a time zone, months", replace(WINDOWS, window=Daily("UTC")), [GROUPED], "append")
+    measures: dict[str, Measure] = {"`approx_count_distinct`": ApproxDistinct("id"), "`first`, `last`": First("id")}
+    for name, measure in measures.items():
+        yield from _list_modes(f"`window`, {name}", replace(WINDOWS, measures={"m": measure}), [GROUPED], "append")
+
+
+def _list_deduplicated() -> Iterator[JobKind]:
+    """Yield jobs that drop repeated records, alone or before a grouping."""
+    by_ids, records_by_ids = replace(WINDOWS, source=IDS), replace(RECORDS, source=IDS)
+    sessions = replace(by_ids, window=Sessions(gap="10 minutes"))
     for name, operator in {
         "`dropDuplicates` by id and event time": ONCE,
         "`dropDuplicatesWithinWatermark` by id": ONCE_WITHIN,
@@ -132,14 +148,18 @@ def list_kinds() -> Iterator[JobKind]:
     }.items():
         yield from _list_modes(name, records_by_ids, [operator], "append", "update", row_per_record=True)
         if operator in {ONCE, ONCE_WITHIN}:
-            yield from _list_modes(f"{name}, then `window`", by_ids, [GROUPED, operator], *modes)
+            yield from _list_modes(
+                f"{name}, then `window`", by_ids, [GROUPED, operator], "append", "update", "complete"
+            )
     forever = "`dropDuplicates` by id, then `window`, without a watermark"
     yield from _list_modes(forever, by_ids, [UNTIMED, ONCE_EVER], "update", "complete")
-    yield from _list_modes(
-        "deduplication, then `session_window`", replace(sessions, source=IDS), [BY_SESSION, ONCE], "append"
-    )
-    yield from _list_modes("`window`, then deduplication", by_ids, [UNKNOWN_ONCE, UNKNOWN_GROUP], "append")
-    yield from _list_modes("two groupings", WINDOWS, [UNKNOWN_GROUP, UNKNOWN_GROUP], "append")
+    yield from _list_modes("deduplication, then `session_window`", sessions, [BY_SESSION, ONCE], "append")
+
+
+def _list_joined() -> Iterator[JobKind]:
+    """Yield jobs that join two topics, or one with itself."""
+    joined = Join(right=replace(SOURCE, name="clicks"), on={"shop": "shop"})
+    in_range = replace(joined, between=("0 seconds", "1 hour"), ids=("id", "id"))
     stream_join, unbounded_join = _operator(JOIN, LateRule.ROW), _operator(JOIN, LateRule.UNKNOWN)
     pairs = replace(WINDOWS, join=in_range)
     joins: Sequence[tuple[str, How, Sequence[Operator]]] = (
@@ -158,13 +178,6 @@ def list_kinds() -> Iterator[JobKind]:
         "join of two topics without a range of times", unranged, [stream_join], "append", row_per_record=True
     )
     yield from _list_modes("join of a topic with itself", RECORDS, [stream_join], "append", row_per_record=True)
-    yield from _list_modes("join with a table", replace(WINDOWS, lookups=shops), [GROUPED], "append")
-    stateful = _operator("transformWithStateExec", LateRule.UNKNOWN)
-    yield from _list_modes("`transformWithState` and other state of your own", WINDOWS, [stateful], "append", "update")
-    yield from _list_modes("days of a time zone, months", replace(WINDOWS, window=Daily("UTC")), [GROUPED], "append")
-    measures: dict[str, Measure] = {"`approx_count_distinct`": ApproxDistinct("id"), "`first`, `last`": First("id")}
-    for name, measure in measures.items():
-        yield from _list_modes(f"`window`, {name}", replace(WINDOWS, measures={"m": measure}), [GROUPED], "append")
 
 
 def find_reason(kind: JobKind) -> str | None:
