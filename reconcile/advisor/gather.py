@@ -7,10 +7,9 @@ as they were appended and as they were read.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 

@@ -7,7 +7,7 @@ speed), `__missed` (of these late as they were read).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -10,10 +10,8 @@ would differ if a column with a tolerance sorts them differently, and one additi
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-from collections import Counter, deque
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic

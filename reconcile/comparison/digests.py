@@ -15,6 +15,8 @@ tested values). This is a hint for an investigation, not a cause: two correlated
 one of them matters.
 """
 
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -29,9 +31,6 @@ from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.finding import KeySegment
 from cutover.records.fold import SESSION, group_sessions_sql
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-
 
 FEWEST = 5
 """Minimum number of different rows for a value to be tested."""
@@ -142,10 +141,6 @@ def _lower_end(hits: int, tries: int, z_score: float) -> float:
         z_score * sqrt(share * (1 - share) / tries + square / (4 * tries * tries)),
     )
     return (middle - width) / (1 + square / tries)
-
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 
 COMPONENT = "_component"

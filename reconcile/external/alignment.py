@@ -3,10 +3,10 @@
 Hints name columns whose names look alike: other case, blanks at an end, invisible characters.
 """
 
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 import shlex
 import unicodedata
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

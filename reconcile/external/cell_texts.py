@@ -9,9 +9,9 @@ type of the column is stated, as that type says. In columns of texts that also h
 proven, so rows that differ only in how numbers are written are no evidence: they are not counted if other rows differ.
 """
 
-import re
-
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 

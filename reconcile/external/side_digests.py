@@ -10,12 +10,11 @@ exceeds the memory, DuckDB groups on disk. Hashes that occur twice are looked up
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
 import pyarrow as pa
 
 from cutover.engine.queries import fetch_number, fetch_row

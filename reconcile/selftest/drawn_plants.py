@@ -3,6 +3,8 @@
 The expected result is computed independently in Python from each folded row before and after the change.
 """
 
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -190,9 +192,6 @@ def replace_rows(rows: pa.Table, removed_rows: Iterable[int], replacement: pa.Ta
     for row in removed_rows:
         mask[row] = False
     return pa.concat_tables([rows.filter(pa.array(mask)), replacement])
-
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 
 def place_of_row(row: Row, key: Sequence[str]) -> Place:

@@ -4,12 +4,12 @@ The records of the ledger that cause the listed rows are given by partition and 
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.queries import fetch_row
 from cutover.events import log

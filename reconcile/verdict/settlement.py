@@ -11,11 +11,10 @@ window had reached that age before the epoch that read the row. Files of folds, 
 several epochs, so the earliest and the latest possible epoch count for these.
 """
 
-# ruff: noqa: S608 -- names of tables are constants
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 from dataclasses import dataclass
 from itertools import pairwise
 

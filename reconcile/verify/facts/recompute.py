@@ -5,6 +5,8 @@ left the epoch log, the first record of an id can no longer be determined: there
 duplicate counts as one. Facts are gathered part by part, as the checks need them.
 """
 
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
+
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -53,10 +55,6 @@ from cutover.records.parsing.limits import MAX_MICROS
 from cutover.records.reference import ResultRow, UncountedPair
 from cutover.records.reference.parse import parse_record
 from cutover.timestamps import to_micros
-
-# ruff: noqa: S608 -- our constant names, and numbers
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
-
 
 _IDS = kind_sql(RowKind.IDS)
 

@@ -5,8 +5,8 @@ epochs whose accepted rows share one epoch number: folded rows carry the number 
 that were reopened.
 """
 
-# ruff: noqa: S608 -- every name in a query is ours
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
