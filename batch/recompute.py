@@ -28,7 +28,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
 from cutover.definition.model.ranges import extend_to_windows
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.engine import queries, spark
 from cutover.engine.usage import UsageMeter
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError

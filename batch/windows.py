@@ -20,7 +20,7 @@ from cutover.batch.plan import PlanBounds, RunPlan
 from cutover.batch.read import index, scan
 from cutover.batch.read.scan import HOURS
 from cutover.definition.model.pipeline import Sql
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.definition.windows.window_fn import LATEST, AlignedWindowFn, Interval, select_last_window
 from cutover.engine import queries
 from cutover.events import log

@@ -15,11 +15,11 @@ from typing import cast
 
 from sqlglot import exp
 
-from cutover.definition.checks.spark_stream import has_parts_of_sessions
+from cutover.definition.checks.team_jobs import has_parts_of_sessions
 from cutover.definition.measures.kinds import Count
 from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres, describe_job_table, find_batch_job
 from cutover.definition.model.spark_stream import WINDOW_START, SparkStream
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.engine.queries import query_table
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.job_repairs import CHANGED, EXTRA, LEFT_OUT, MISSING, REPEATED, JobRepair

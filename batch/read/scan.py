@@ -13,8 +13,7 @@ import pyarrow as pa
 from cutover.batch.cut import BatchCut
 from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
-from cutover.definition.windows.aligned import Fixed
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Fixed, Sessions
 from cutover.engine import queries
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import Rejoin, Spans, VersionSpan

@@ -27,7 +27,7 @@ from cutover.batch.write import publish
 from cutover.batch.write.publish import RunOutput
 from cutover.changes import user
 from cutover.clock import Clock
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries, spark
 from cutover.errors import DefinitionError, LakeError

@@ -8,8 +8,7 @@ from cutover.adoption.draft import JobDraft, Seen
 from cutover.adoption.hypotheses import CellDifference
 from cutover.adoption.search import UnexplainedColumn
 from cutover.counts import count_noun
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions, SlidingWindows
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.output.cells import visible
 from cutover.timestamps import format_micros

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
-from cutover.definition.model.json_fields import JsonField, ParseForm
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, OutputMode, SparkStream
-from cutover.definition.model.topic import IDENTIFIER, RESERVED, Topic
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.model.topic import IDENTIFIER, RESERVED, JsonField, ParseForm, Topic
+from cutover.definition.windows.kinds import Sessions, SlidingWindows
 from cutover.errors import DefinitionError
 
 MEASURES: Mapping[str, type[Measure]] = {

@@ -22,9 +22,9 @@ from cutover.adoption.query import QueryShape
 from cutover.adoption.sample import RecordSample
 from cutover.adoption.trial import JobReading, Trial, evaluate_draft, is_tested
 from cutover.adoption.zones import find_local_windows
-from cutover.definition.model.json_fields import ParseForm
 from cutover.definition.model.spark_stream import OutputMode
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.model.topic import ParseForm
+from cutover.definition.windows.kinds import Sessions
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.errors import DefinitionError
 

@@ -20,7 +20,7 @@ from cutover.adoption.evidence import to_micros_of
 from cutover.adoption.hypotheses import Match, list_likely_filters, match_fold, score_filter
 from cutover.adoption.trial import Fold, JobReading, Trial
 from cutover.counts import count_noun
-from cutover.definition.windows.aligned import SlidingWindows, is_zone
+from cutover.definition.windows.kinds import SlidingWindows, is_zone
 from cutover.durations import MICROSECONDS
 from cutover.timestamps import from_micros
 

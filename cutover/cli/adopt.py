@@ -12,7 +12,7 @@ from cutover.adoption.definition_file import describe_test, list_definition_part
 from cutover.adoption.draft import Choose, Question, Stated
 from cutover.cli.init import locate_new_definition, write_definition
 from cutover.cli.position import make_absolute
-from cutover.definition.windows.aligned import Sliding, SlidingWindows
+from cutover.definition.windows.kinds import Sliding, SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.settings import load_settings

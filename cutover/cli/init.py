@@ -12,7 +12,7 @@ import typer
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.loading import catalogue
-from cutover.definition.model.time_patterns import compile_pattern
+from cutover.definition.model.times import compile_pattern
 from cutover.definition.model.topic import check_name
 from cutover.errors import CutoverError, DefinitionError
 from cutover.log.kafka import LogClient

@@ -9,11 +9,10 @@ from cutover.definition.measures.kinds import Avg, Bag, Count, First, Last, Max,
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
 from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
-from cutover.definition.model.json_fields import JsonField
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
 from cutover.definition.model.policy import Audit, Policy
 from cutover.definition.model.spark_stream import Delta, SparkStream
-from cutover.definition.model.topic import CsvOptions, Topic
+from cutover.definition.model.topic import CsvOptions, JsonField, Topic
 from cutover.definition.model.triggers import (
     Accumulation,
     AfterCount,
@@ -26,8 +25,7 @@ from cutover.definition.model.triggers import (
     Sequence,
     Until,
 )
-from cutover.definition.windows.aligned import Daily, Fixed, Global, Monthly, Sliding
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Daily, Fixed, Global, Monthly, Sessions, Sliding
 
 __all__ = [
     "Accumulation",

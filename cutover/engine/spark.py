@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.json_fields import MAX_AVRO_BYTES
+from cutover.definition.model.topic import MAX_AVRO_BYTES
 from cutover.engine import effective_settings, storage
 from cutover.engine.schema_store import bind_schemas
 from cutover.errors import DefinitionError, LakeError

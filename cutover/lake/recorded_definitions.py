@@ -24,7 +24,7 @@ from cutover.definition.loading.catalogue import Catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import IDENTIFIER
 from cutover.definition.model.triggers import Sequence
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.driver_state import list_running_drivers, may_be_running
 from cutover.engine import storage
 from cutover.errors import DefinitionError

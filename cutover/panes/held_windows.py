@@ -14,7 +14,7 @@ from operator import add
 from typing import Any
 
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.windows.sessions import can_merge
+from cutover.definition.windows.kinds import can_merge
 from cutover.definition.windows.window_fn import LATEST, Interval, merge_intervals
 from cutover.panes.machine import Ended, Machine, TriggerMoment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order

@@ -7,7 +7,7 @@ from typing import Any
 
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.definition.windows.window_fn import FOREVER, Interval
 
 Key = Hashable  # of a scenario a text, a whole number or None; of a pipeline what its column holds, a tuple of several

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import compute_oldest_remembered
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.records.classes import Class
 from cutover.records.columns import select_expressions
 from cutover.records.watermark import compute_late_margin

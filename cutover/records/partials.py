@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
 from cutover.records.columns import aggregate, select_expressions
 

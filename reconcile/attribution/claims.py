@@ -17,8 +17,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
-from cutover.records.reference.place import PlacedRecord, fold_records
-from cutover.records.reference.run import Group, Twin
+from cutover.records.reference.run import Group, PlacedRecord, Twin, fold_records
 
 Key = tuple[Any, ...]
 Position = tuple[int, int, int]  # partition, offset, start of the window (for a session: of the record alone)

@@ -52,7 +52,7 @@ from cutover.reconcile.result.text import count_noun
 from cutover.records.classes import Class
 from cutover.records.fold import make_finishable
 from cutover.records.reference import ResultRow
-from cutover.records.reference.place import place_records
+from cutover.records.reference.run import place_records
 
 Side = Sequence[tuple[Interval, ResultRow]]
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from cutover.definition.checks.spark_stream import has_parts_of_sessions, list_row_key, list_row_times
+from cutover.definition.checks.team_jobs import has_parts_of_sessions, list_row_key, list_row_times
 from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.measures.kinds import Count, First, Last, Max, Min, Sum
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number, fetch_row, query_table

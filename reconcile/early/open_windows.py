@@ -34,7 +34,7 @@ from cutover.reconcile.result.parts import rate
 from cutover.reconcile.result.timeliness import EarlyError, OpenAnswers, OpenPoint
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
-from cutover.records.reference.place import place_records
+from cutover.records.reference.run import place_records
 from cutover.records.watermark import is_closed_sql
 
 EDGES = (0, 1, 2, 5, 15, 30, 60, 120, 240, 480, 1440, 2880, 10_080)

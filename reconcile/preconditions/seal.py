@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, merge_intervals
 from cutover.engine import queries
 from cutover.engine.schema_store import read_digests

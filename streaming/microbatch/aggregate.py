@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.pipeline_lake import PipelineLake

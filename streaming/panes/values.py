@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.sessions import can_merge
+from cutover.definition.windows.kinds import can_merge
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema

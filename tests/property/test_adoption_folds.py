@@ -11,7 +11,7 @@ from cutover.adoption.evidence import ReadBatch, ReadPlan
 from cutover.adoption.filters import NO_FILTER, Filter
 from cutover.adoption.trial import Fold, JobReading, evaluate_draft
 from cutover.definition import Fixed, Sessions, Sliding
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.log.kafka import RawRecord
 from cutover.records.reference.run import compute_reference
 from cutover.timestamps import format_micros

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.engine import queries
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, JsonField, Pipeline, Topic
 from cutover.definition.checks.definition import check_definition
-from cutover.definition.model.json_fields import ParseForm
+from cutover.definition.model.topic import ParseForm
 from cutover.records.parsing.parser import parse_records
 from tests.spec.test_from_json import NOON, list_differences
 from tests.support.rows.frames import frame

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Lateness
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.records.watermark import Observation, WatermarkState, advance_watermark, compute_final_watermark
 
 pytestmark = pytest.mark.quick

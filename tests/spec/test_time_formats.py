@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.model.json_fields import ParseForm
-from cutover.definition.model.time_patterns import MONTHS
-from cutover.definition.model.times import EPOCH_FORMATS
+from cutover.definition.model.times import EPOCH_FORMATS, MONTHS
+from cutover.definition.model.topic import ParseForm
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse_record
 from cutover.timestamps import to_micros

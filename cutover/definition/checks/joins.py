@@ -10,7 +10,7 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.model.joins import How, Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, make_right_side
 from cutover.definition.model.topic import IDENTIFIER, RESERVED_PREFIX, check_name, normalize_type, parse_decimal_type
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.errors import DefinitionError
 
 MEASURES = (Count, Sum, Min, Max, Avg)

@@ -6,24 +6,21 @@ from difflib import get_close_matches
 from typing import get_args
 
 from cutover.definition.checks.measures import reject_field
-from cutover.definition.model.json_fields import (
+from cutover.definition.model.times import EPOCH_FORMATS, EXAMPLE, compile_pattern
+from cutover.definition.model.topic import (
+    CORRUPT_COLUMN,
     MAX_AVRO_BYTES,
+    CsvOptions,
+    Field,
     JsonField,
     JsonPath,
     ParseForm,
-    make_schema_path,
-    parse_path,
-)
-from cutover.definition.model.time_patterns import EXAMPLE, compile_pattern
-from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import (
-    CORRUPT_COLUMN,
-    CsvOptions,
-    Field,
     Topic,
     list_column_types,
     list_fields,
+    make_schema_path,
     parse_decimal_type,
+    parse_path,
 )
 from cutover.errors import DefinitionError
 

@@ -26,7 +26,7 @@ from cutover.definition.measures.value_counts import count_values_sql
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, Join, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_right_side
 from cutover.definition.model.topic import list_column_types, normalize_type
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 
 Name = Literal["left", "right"]
 SIDES: tuple[Name, Name] = ("left", "right")

@@ -15,8 +15,7 @@ from cutover.definition.model.policy import Policy
 from cutover.definition.model.spark_stream import SparkStream
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.durations import LONGEST_DAYS, parse_duration
 from cutover.errors import DefinitionError
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
-from cutover.definition.windows.sessions import can_merge
+from cutover.definition.windows.kinds import can_merge
 from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.definition.model.topic import Field, JsonPath, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing.writer_schemas import WriterSchema
 

@@ -7,10 +7,17 @@ inside of them selected from it, since `from_json` gives up a whole array if one
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cutover.definition.model.json_fields import JsonPath, Tree, build_tree, list_parents
-from cutover.definition.model.time_patterns import compile_pattern
-from cutover.definition.model.times import EPOCH_FORMATS, ISO_TIMESTAMP
-from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.definition.model.times import EPOCH_FORMATS, ISO_TIMESTAMP, compile_pattern
+from cutover.definition.model.topic import (
+    Field,
+    JsonPath,
+    Topic,
+    Tree,
+    build_tree,
+    list_fields,
+    list_parents,
+    parse_decimal_type,
+)
 from cutover.quoting import spark_identifier
 from cutover.records.parsing import limits
 

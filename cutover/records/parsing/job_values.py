@@ -1,9 +1,9 @@
-"""Values as a team's job reads them: `from_json(CAST(value AS string), schema)` with Spark's default options.
+"""Values as a team's job reads them: by Spark's `from_json` and `from_csv` with its options, or as one text.
 
-It is the engine's own `from_json`, so that a field which it cannot read is null, as in the job. Values that it reads
-but that no table of ours holds are malformed: `NaN`, infinities, times outside of the years 1000 to 8999, a time
-without a date, which would be one of the day on which it is read, and one before 1980 in a named zone. The schema has a
-struct or an array for each object or array that leads to a column.
+It is the engine's own `from_json(CAST(value AS string), schema)`, so that a field which it cannot read is null, as in
+the job. Values that it reads but that no table of ours holds are malformed: `NaN`, infinities, times outside of the
+years 1000 to 8999, a time without a date, which would be one of the day on which it is read, and one before 1980 in a
+named zone. The schema has a struct or an array for each object or array that leads to a column.
 
 Three types take a detour. Times are read as texts and cast by the function that `from_json` uses. Decimals are read
 from VARIANT in the rare records that may have a text with an exponent of many digits, or very long, since one such text
@@ -11,14 +11,20 @@ takes seconds to minutes: it is null. If a name occurs several times, in both ca
 cannot be read. Columns in the strict form are read from VARIANT as well, which preserves the JSON type.
 
 Measured on the records of `parser`, in one run with the strict form: 0.6 to 0.7 of its time.
+
+`from_csv(CAST(value AS string), schema, options)` reads columns by their position. Malformed are the same values, and
+lines at which a job ends: with more fields than its parser has columns, or with so many escapes behind quotes that it
+overflows the stack. A zero byte would start a comment. Of a value with more than one line, Spark's parser keeps the
+rest, and returns it as the next record of its task, whose own line is lost. So a value with a line break is read only
+if it is certain that the line break is in quotes, or the last character. Times and decimals are read as texts and cast.
 """
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.definition.model.topic import CsvOptions, Field, JsonPath, Topic, list_fields, parse_decimal_type
 from cutover.quoting import spark_literal
 from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
@@ -297,3 +303,102 @@ def _count_unknown_sql(fields: Sequence[Field], topic: Topic) -> str:
     names = "coalesce(json_object_keys(__text), map_keys(from_json(__text, 'map<string, string>')))"
     unknown = f"greatest(coalesce(size(array_except({names}, array({known_names}))), 0), 0)"
     return f"IF({has_no_escape}{colons} = {count_present_sql(present)} + __parents, 0, {unknown}) AS __unknown"
+
+
+_FURTHER = "__further"
+"""Column behind those of the schema, which tells that a line has more fields."""
+
+
+def parse_csv_values(records: "DataFrame", topic: Topic) -> "DataFrame":
+    """Parse records of a topic in CSV to their log columns, `__reason`, `__unknown` and the columns."""
+    options = topic.csv or CsvOptions()
+    sized = _read_text(records, topic)
+    checked = select_expressions(
+        sized, *LOG_COLUMNS, "__text", f"coalesce(__reason, {_reject_text_sql(options)}) AS __reason"
+    )
+    fields = list_fields(topic)
+    # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
+    decoded = f"inline(array({_read_csv_sql(fields, options)}))"
+    read = select_expressions(checked, *LOG_COLUMNS, "__reason", decoded)
+    typed = select_expressions(
+        read, *LOG_COLUMNS, "__reason", f"int({_FURTHER} IS NOT NULL) AS __unknown", *map(_type_sql, fields)
+    )
+    reason, values = check_fields(fields, topic)
+    return select_expressions(typed, *LOG_COLUMNS, reason, "__unknown", *values)
+
+
+def parse_texts(records: "DataFrame", topic: Topic) -> "DataFrame":
+    """Parse records of a topic of texts: the value is the string column, its log timestamp the event time."""
+    sources = {"string": "IF(is_valid_utf8(__text), __text, NULL)", "timestamp": "_log_time"}
+    fields = list_fields(topic)
+    columns = (f"{sources[field.type]} AS `{field.name}`" for field in fields)
+    is_broken = f"IF(is_valid_utf8(__text), NULL, '{Reason.UTF8}')"
+    reason = f"coalesce(__reason, {is_broken}) AS __reason"
+    typed = select_expressions(_read_text(records, topic), *LOG_COLUMNS, reason, *columns)
+    reason, values = check_fields(fields, topic)
+    return select_expressions(typed, *LOG_COLUMNS, reason, "0 AS __unknown", *values)
+
+
+def _read_text(records: "DataFrame", topic: Topic) -> "DataFrame":
+    """Select log columns, `__text`, null if it is too large, and `__reason` by its size."""
+    return select_expressions(
+        records,
+        "partition AS _partition",
+        "offset AS _offset",
+        "timestamp AS _log_time",
+        f"IF(octet_length(value) <= {topic.max_value_bytes}, CAST(value AS string), NULL) AS __text",
+        f"{reject_size_sql(topic.max_value_bytes)} AS __reason",
+    )
+
+
+def _reject_text_sql(options: CsvOptions) -> str:
+    """Return the SQL of the reason that a text is not given to the engine; null if it is."""
+    too_many = [(options.delimiter, limits.MAX_CSV_FIELDS - 1)]
+    if options.quote:
+        too_many.append((options.quote + options.escape, limits.MAX_CSV_ESCAPES))
+    conditions = " OR ".join(
+        f"(char_length(__text) > {most} AND char_length(__text)"
+        f" - char_length(replace(__text, {spark_literal(text)}, '')) > {most * len(text)})"
+        for text, most in too_many
+    )
+    is_one_line = (
+        f"char_length(__text) <= {limits.MAX_BROKEN_LINE} AND {matches_sql('__text', pattern_of_line(options))}"
+    )
+    has_lines = f"instr(__text, chr(10)) > 0 AND NOT ({is_one_line})"
+    return f"IF(instr(__text, chr(0)) > 0 OR ({has_lines}) OR {conditions}, '{Reason.TYPE}', NULL)"
+
+
+def pattern_of_line(options: CsvOptions) -> str:
+    """Return the pattern of a text that is one line, whose line breaks are all in quotes, except for the last one."""
+    delimiter, quote, escape = (re.escape(mark) for mark in (options.delimiter, options.quote, options.escape))
+    if not quote:
+        return r"^[^\n]*\n?\z"
+    inner = rf"[^{quote}{escape}]++|{escape}[\s\S]" if quote != escape else rf"[^{quote}]++|{quote}{quote}"
+    cell = rf"(?:{quote}(?:{inner})*+{quote}|(?!{quote})[^{delimiter}\n]*+)"
+    return rf"^{cell}(?:{delimiter}{cell})*+\n?\z"
+
+
+def _read_csv_sql(fields: tuple[Field, ...], options: CsvOptions) -> str:
+    schema = ", ".join([*(f"`{field.name}` {_read_csv_as(field)}" for field in fields), f"{_FURTHER} string"])
+    pairs = {
+        "sep": options.delimiter,
+        "quote": options.quote,
+        "escape": options.escape,
+        "nullValue": options.null_value,
+        "maxColumns": str(limits.MAX_CSV_FIELDS),
+    }
+    listed = ", ".join(f"'{name}', {spark_literal(text)}" for name, text in pairs.items())
+    return f"from_csv(IF(__reason IS NULL, __text, NULL), {spark_literal(schema)}, map({listed}))"
+
+
+def _read_csv_as(field: Field) -> str:
+    if field.type == "timestamp" and field.time_format in EPOCH_FORMATS:
+        return "bigint"
+    return "string" if field.type == "timestamp" or parse_decimal_type(field.type) else field.type
+
+
+def _type_sql(field: Field) -> str:
+    name = f"`{field.name}`"
+    if is_text_time(field):
+        return f"{cast_time_sql(name, field)} AS {name}"
+    return f"{cast_decimal_sql(name, field.type)} AS {name}" if parse_decimal_type(field.type) else name

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.joins import Join
-from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
-from cutover.definition.model.topic import Topic, list_fields
+from cutover.definition.model.topic import JsonPath, Topic, list_fields
 from cutover.quoting import spark_literal
 from cutover.records import enrich
 from cutover.records.classes import Reason
@@ -40,8 +39,7 @@ from cutover.records.parsing.field_sql import (
     make_field_sqls,
     select_path_sql,
 )
-from cutover.records.parsing.job_values import add_job_values, parse_job_values
-from cutover.records.parsing.text_values import parse_csv_values, parse_texts
+from cutover.records.parsing.job_values import add_job_values, parse_csv_values, parse_job_values, parse_texts
 from cutover.records.parsing.writer_schemas import learn_schemas
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cutover.definition.model.json_fields import JsonPath
+from cutover.definition.model.topic import JsonPath
 from cutover.records.reference.values import JsonObject
 
 _NAMES = {"op": "op", "ts_ms": "changed_at"}

@@ -1,4 +1,7 @@
-"""Inference of a column's type: the narrowest type for which the parser accepts all values."""
+"""Inference of a column: the narrowest type for which the parser accepts all values, and its meaning by its name.
+
+Names show times, identifiers, and numbers whose sum has no meaning.
+"""
 
 import math
 import re
@@ -9,13 +12,67 @@ from typing import Any
 from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, name_time_form
 from cutover.records.csv_files import DecimalMark, NumberMarks, convert_cell, is_null_text
-from cutover.records.proposal.names import is_reference_name, is_time_name
 from cutover.records.proposal.time_formats import DateOrder, TimePatterns, name_unsupported_time
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import read_field
 from cutover.records.reference.job_reader import UnreadableError
 from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject
+
+TIME_WORDS = ("time", "date", "ts", "_at")
+LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
+"""Parts of names of columns with the time at which a record reached the log."""
+
+EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
+"""Parts of names of event times, the best first."""
+
+_IDS = """
+    id ids seq sequence number no nr num uuid guid key code zip zipcode postcode plz phone
+    row index idx line version year month day weekday hour minute port isbn ean sku
+"""
+_ENTITIES = """
+    customer client user account store shop station device sensor product vehicle driver merchant seller buyer member
+"""
+_LEVELS = """
+    delay duration latency lag wait elapsed age took gap offset
+    rate ratio share percent pct percentage temperature temp price score speed lat lon lng latitude longitude
+    altitude avg average mean median min max humidity pressure level balance stock rating rank magnitude mag depth
+    coordinate voltage cpu usage utilization
+"""
+_ID_WORDS = frozenset(_IDS.split())
+_ENTITY_WORDS = frozenset(_ENTITIES.split())
+_LEVEL_WORDS = frozenset(_LEVELS.split())
+
+
+def is_time_name(name: str) -> bool:
+    """Return whether a column is a time, judging by words such as `date`."""
+    lower = name.lower()
+    return lower == "at" or any(word in lower for word in (*TIME_WORDS, *LOG_WORDS))
+
+
+def is_id_name(name: str) -> bool:
+    """Return whether a column identifies something, or is another number that is neither summed nor averaged."""
+    return bool(_split_name(name) & _ID_WORDS)
+
+
+def is_reference_name(name: str) -> bool:
+    """Return whether a number of this name refers to something, such as `customer` or `customer_id`."""
+    return bool(_split_name(name) & (_ID_WORDS | _ENTITY_WORDS))
+
+
+def is_additive_name(name: str) -> bool:
+    """Return whether values may be summed: they are neither durations nor ratios nor levels."""
+    return not _split_name(name) & _LEVEL_WORDS
+
+
+def rank_by_words(name: str, words: Sequence[str]) -> int:
+    """Return the position of the first word that is a part of the name; the number of words if none is."""
+    return next((place for place, word in enumerate(words) if word in name.lower()), len(words))
+
+
+def _split_name(name: str) -> set[str]:
+    return {part.lower() for part in re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name) if part}
+
 
 WHOLE_TEXT = "whole text"
 """Integers of CSV with more than 38 digits: strings, unless a value with a fraction shows that they are numbers."""

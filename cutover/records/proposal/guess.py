@@ -11,16 +11,26 @@ from typing import Any
 
 from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
-from cutover.definition.model.json_fields import JsonField, JsonPath, format_path, parse_path
 from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, Topic
+from cutover.definition.model.topic import (
+    IDENTIFIER,
+    RESERVED,
+    RESERVED_PREFIX,
+    JsonField,
+    JsonPath,
+    Topic,
+    format_path,
+    parse_path,
+)
 from cutover.errors import DefinitionError
 from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, name_fields, rewrite_number
 from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
-from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
-from cutover.records.proposal.names import (
+from cutover.records.proposal.columns import (
     EVENT_WORDS,
     LOG_WORDS,
+    MAX_DISTINCT,
+    WIDE_WHOLE,
+    ColumnValues,
     is_additive_name,
     is_id_name,
     is_reference_name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
-from cutover.definition.model.time_patterns import compile_pattern
+from cutover.definition.model.times import compile_pattern
 from cutover.errors import DefinitionError
 from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError

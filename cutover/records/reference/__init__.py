@@ -1,10 +1,10 @@
 """Reference runner in plain Python, slow and short, that both paths are tested against.
 
-`run` is the sequence: `parse` a record, `place` it with `lookups` and `evaluate`, then compute `measures` (`spread`:
-variance) or those of a join (`joined`).
+`run` is the sequence: `parse` a record, place it with `lookups` and `evaluate`, then compute `measures` or those of a
+join (`joined`).
 """
 
+from cutover.records.reference.measures import ApproximateFloat
 from cutover.records.reference.run import Result, ResultRow, UncountedPair, compute_reference
-from cutover.records.reference.spread import ApproximateFloat
 
 __all__ = ["ApproximateFloat", "Result", "ResultRow", "UncountedPair", "compute_reference"]

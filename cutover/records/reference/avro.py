@@ -11,9 +11,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.times import convert_epoch_time, parse_text_time
-from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.definition.model.topic import Field, JsonPath, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits, writer_schemas
 from cutover.records.parsing.avro_layout import AvroLayout, Node, find_time_unit, make_avro_layout

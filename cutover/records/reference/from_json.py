@@ -13,16 +13,13 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.model.json_fields import build_tree
-from cutover.definition.model.time_patterns import compile_pattern
-from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time, parse_iso_micros
-from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
+from cutover.definition.model.times import EPOCH_FORMATS, compile_pattern, convert_epoch_time, parse_iso_micros
+from cutover.definition.model.topic import Field, Topic, build_tree, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 from cutover.records.reference import job_reader
 from cutover.records.reference.job_reader import VARIANT, ReadValue, UnreadableError, read_columns, select_path
-from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.spark_times import is_time_of_day, parse_timestamp
+from cutover.records.reference.scalars import is_time_of_day, parse_timestamp, parse_value
 from cutover.records.reference.values import (
     AFTER_LAST_DATE,
     FIRST_DATE,

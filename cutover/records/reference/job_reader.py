@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from decimal import MAX_PREC, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from cutover.definition.model.json_fields import JsonPath, Tree
-from cutover.definition.model.topic import parse_decimal_type
+from cutover.definition.model.topic import JsonPath, Tree, parse_decimal_type
 from cutover.records.parsing import limits
 from cutover.records.reference.jackson import BrokenJsonError, JsonTokens, Token
-from cutover.records.reference.spark_times import parse_date
+from cutover.records.reference.scalars import parse_date
 from cutover.records.reference.values import RANGES, UNPAIRED_SURROGATE, JsonNumber, JsonObject
 
 _PLAIN_EXPONENTS = range(-3, 7)  # of the first digit, between which Java writes no exponent

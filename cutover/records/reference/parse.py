@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from cutover.definition.model.json_fields import JsonPath, Tree, build_tree
 from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import Field, Topic, list_fields
+from cutover.definition.model.topic import Field, JsonPath, Topic, Tree, build_tree, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 from cutover.records.reference.avro import parse_avro_value

@@ -1,4 +1,7 @@
-"""Both paths in plain Python: classes, windows, measures, and the streaming watermark after each epoch."""
+"""Both paths in plain Python: classes, windows, measures, and the streaming watermark after each epoch.
+
+`compute_reference` runs a whole log; `place_records` and `fold_records` do the same for selected records.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,13 +16,13 @@ from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.reference import joined
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
+from cutover.records.reference.joined import CountedRow
 from cutover.records.reference.lookups import DimensionsAt, look_up_columns, no_dimensions
-from cutover.records.reference.measures import EventPosition, finish_values, merge_values
+from cutover.records.reference.measures import finish_values, merge_values
 from cutover.records.reference.parse import parse_record
 from cutover.records.reference.values import ParsedRecord
 from cutover.records.watermark import compute_late_margin
 
-CountedRow = tuple[Mapping[str, Any], EventPosition]  # values of the measures' expressions, and the record's position
 Twin = tuple[Any, int]  # record id, event time (microseconds): only one of the records that share it counts
 Item = TypeVar("Item")
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
@@ -320,3 +323,53 @@ def compute_measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted
         group: finish_values(pipeline, merge_values(pipeline, *zip(*rows, strict=True)))
         for group, rows in groups.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedRecord:
+    """Well-formed record that passes `where`, in one of its windows."""
+
+    group: Group  # for sessions: the window of the single record
+    row: CountedRow
+    is_future: bool
+    twin: Twin | None  # None: records have no id
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Partition and offset."""
+        return self.row[1][1:]
+
+
+def place_records(
+    pipeline: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt = no_dimensions
+) -> Iterator[PlacedRecord]:
+    """Yield each well-formed record that passes `where`, whatever its class, once per window.
+
+    Args:
+        pipeline: The definition.
+        records: Any records, in any order.
+        dimensions: Dimensions of the lookups.
+    """
+    for record in evaluate_records(pipeline, records, dimensions):
+        evaluated, event = record.evaluated, record.event
+        if evaluated is None or event is None or not evaluated.passes:
+            continue
+        row, twin = make_counted_row(record, evaluated), _find_twin(pipeline, record, event)
+        for start, end in pipeline.window.assign_windows(event):
+            group = (start, end, evaluated.key)
+            yield PlacedRecord(group=group, row=row, is_future=record.is_future(pipeline), twin=twin)
+
+
+def fold_records(pipeline: Pipeline, selected: Sequence[PlacedRecord]) -> Mapping[Group, ResultRow]:
+    """Compute the result of the selected records only."""
+    groups: dict[Group, list[CountedRow]] = {}
+    for record in selected:
+        groups.setdefault(record.group, []).append(record.row)
+    merged_groups = merge_sessions(groups) if pipeline.window.merges else groups
+    measures = compute_measures(pipeline, merged_groups)
+    return {group: ResultRow(n=len(rows), measures=measures[group]) for group, rows in merged_groups.items()}
+
+
+def _find_twin(pipeline: Pipeline, record: EvaluatedRecord, event: int) -> Twin | None:
+    name = pipeline.source.record_id
+    return None if name is None else (record.parsed.values[name], event)

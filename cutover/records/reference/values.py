@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Context
 from typing import Any
 
-from cutover.definition.model.json_fields import JsonPath
+from cutover.definition.model.topic import JsonPath
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 

@@ -29,8 +29,15 @@ from cutover.records.sending.produced import (
 )
 from cutover.records.sending.rows import ALL_TIMES, FileContent, LogTimeRange, find_line, read_rows
 from cutover.records.sending.spool import MalformedSummary, Spool
-from cutover.records.sending.topic import RUN_CHARACTERS, find_topic, prepare_topic
-from cutover.records.sending.transmit import ProgressCallback, find_delivered, pace_rows, send_records
+from cutover.records.sending.transmit import (
+    RUN_CHARACTERS,
+    ProgressCallback,
+    find_delivered,
+    find_topic,
+    pace_rows,
+    prepare_topic,
+    send_records,
+)
 from cutover.settings import Settings
 
 EXAMPLES = 10  # of malformed records in a summary

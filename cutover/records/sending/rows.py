@@ -13,9 +13,8 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
-from cutover.definition.model.json_fields import JsonPath
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.topic import Field, Topic, list_fields
+from cutover.definition.model.topic import Field, JsonPath, Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
 from cutover.records.csv_files import convert_cell, find_dialect, find_marks, name_fields, read_csv

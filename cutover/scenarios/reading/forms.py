@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from cutover.definition.model import triggers
 from cutover.definition.model.triggers import Once, Trigger
-from cutover.definition.windows.kinds import KINDS, WindowKind
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import KINDS, Window, WindowKind
 from cutover.errors import DefinitionError
 from cutover.scenarios.reading.texts import Duration, FiniteTime, KeyText, Time, Value, reject_value
 

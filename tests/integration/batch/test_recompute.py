@@ -10,8 +10,7 @@ from cutover.batch.cli import nothing_computed
 from cutover.batch.recompute import recompute_windows
 from cutover.clock import SystemClock
 from cutover.definition import Fixed
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.errors import LogError
 from cutover.lake.batch_runs import read_effective_runs
 from cutover.lake.control import pins, versions

@@ -5,7 +5,7 @@ import pytest
 
 from cutover.batch.recompute import recompute_windows
 from cutover.definition import Daily, Fixed
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import MICROSECONDS
 from cutover.log.kafka import LogClient

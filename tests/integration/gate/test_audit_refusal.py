@@ -8,7 +8,7 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition import Audit, Count, Daily, Fixed, Global, Monthly, Pipeline, Policy, Sessions, Sliding
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from cutover.definition import Bag, Count, Daily, Fixed, Pipeline, Quantile, Sessions, Stddev, Sum, TopK
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.errors import LakeError
 from cutover.lake.serving import postgres_copy, serving_table
 from cutover.lake.tables import delta

@@ -18,7 +18,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Daily, Fixed, Lateness, Pipeline, Sum
 from cutover.definition.model.policy import Stage
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries
 from cutover.errors import LakeError

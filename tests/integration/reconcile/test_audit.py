@@ -10,7 +10,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum, Variance
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.measures.states import StateColumn
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
 from cutover.pipeline_lake import PipelineLake

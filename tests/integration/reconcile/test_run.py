@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from cutover.clock import SystemClock
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import pins, versions
 from cutover.lake.journal import Journal

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Monthly, Pipeline, Topic
-from cutover.definition.windows.aligned import CalendarWindows, SlidingWindows
+from cutover.definition.windows.kinds import CalendarWindows, SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import MICROSECONDS
 from cutover.records.classify import classify_records

@@ -24,7 +24,7 @@ from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.records.sending import topic as topics
+from cutover.records.sending import transmit as topics
 from cutover.records.sending.produce import Request, produce
 from cutover.records.sending.rows import LogTimeRange
 from cutover.settings import KafkaSettings, Settings

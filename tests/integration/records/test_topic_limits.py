@@ -14,7 +14,7 @@ from cutover.definition import Pipeline
 from cutover.errors import LogError
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.records.sending import topic as topics
+from cutover.records.sending import transmit as topics
 from cutover.records.sending.produce import Request, produce
 from cutover.settings import Settings
 from tests.support.log.sent_files import LINES, SILENT, numbers, records, send, write_numbered

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Topic
-from cutover.definition.model.json_fields import ParseForm
+from cutover.definition.model.topic import ParseForm
 from cutover.reconcile.attribution import claims, log_rows
 from cutover.records import reference
 from cutover.records.reference.parse import parse_record

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Accumulation, AtWatermark, Count, Max, Min, Repeat, Sum
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.lake.tables.schemas import make_arrow_schema
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference

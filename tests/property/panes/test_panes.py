@@ -33,7 +33,7 @@ from cutover.definition import (
 from cutover.definition import Sequence as InTurn
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import FOREVER, Interval, WindowFn
 from cutover.panes import batch, reference
 from cutover.panes.model import (

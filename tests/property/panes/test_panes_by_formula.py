@@ -15,8 +15,7 @@ from cutover.definition import (
     Sum,
 )
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Outcome, Setting, Watermark, WatermarkStep

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cutover.definition import Accumulation, EachEpoch, Repeat, Sum
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Setting, WatermarkStep
 from tests.property.panes.test_panes import ANY

@@ -9,7 +9,7 @@ from cutover.reconcile.attribution import claims
 from cutover.reconcile.attribution.claims import FoldedPlace, Place
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
-from cutover.records.reference.place import place_records
+from cutover.records.reference.run import place_records
 
 
 def ledger_of(stream: Result) -> dict[claims.Position, str]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from cutover.definition import Accumulation, Sum
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import DEFAULT_TRIGGER, Trigger
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import InputRow, Outcome, Setting, Watermark, WatermarkStep
 

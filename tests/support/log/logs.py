@@ -26,8 +26,7 @@ from cutover.definition import (
 )
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.log.kafka import RawRecord
 
 MICROS = 1_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.panes.model import Setting
 

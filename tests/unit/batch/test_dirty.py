@@ -14,7 +14,7 @@ from cutover.batch.plan import (
     list_skipped,
     plan,
 )
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Range
 

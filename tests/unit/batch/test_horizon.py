@@ -18,7 +18,7 @@ from cutover.batch.plan import (
     remaining_offsets,
 )
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
 from tests.support.log.losses import LOSS
 

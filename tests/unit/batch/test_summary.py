@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cutover.batch.cli import summary_table
 from cutover.definition import Sliding
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.definition.windows.window_fn import EARLIEST
 from cutover.lake.batch_runs import BatchRun
 from tests.support.rows.measured import PIPELINE

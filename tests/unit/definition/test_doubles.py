@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cutover.definition.measures import doubles
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.reconcile.comparison.layout import same
-from cutover.records.reference.spread import stddev, variance
+from cutover.records.reference.measures import stddev, variance
 from tests.support.rows.digits import digits_of
 
 BELOW = math.nextafter(doubles.SUM_LIMIT, 0.0)

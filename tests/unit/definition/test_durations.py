@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cutover.definition import Fixed, Lateness, Sliding
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
 from cutover.definition.model.record_ids import MINUTE, compute_id_horizon, compute_oldest_remembered
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.errors import DefinitionError
 

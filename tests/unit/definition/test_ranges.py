@@ -6,7 +6,7 @@ import pytest
 
 from cutover.definition import Daily, Fixed, Global
 from cutover.definition.model.ranges import compute_day_range, extend_to_windows, parse_range_end
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, select_last_window
 from cutover.errors import DefinitionError
 

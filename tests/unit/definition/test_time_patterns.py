@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.definition.model.time_patterns import compile_pattern
+from cutover.definition.model.times import compile_pattern
 from cutover.errors import DefinitionError
 from cutover.timestamps import parse_micros
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Daily, Fixed, Global, Monthly, Pipeline, Sessions, Sql, Topic
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import (
     AlignedWindowFn,
     Interval,

@@ -39,8 +39,8 @@ NO_VALUE = {
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension""",
     "which schema an id has: recorded by its digest, and part of the seal": """
-        cutover.engine.schema_store cutover.log.schema_registry""",
-    "what a verdict tolerates, the gate requires, and texts say": "cutover.definition.model.policy cutover.counts",
+        cutover.engine.schema_store""",
+    "what a verdict tolerates, the gate requires, and texts say": "cutover.definition.model.policy",
     "names the table of a team's batch job, whose rows no path of ours computes": "cutover.definition.model.batch_job",
     "plain Python reference of both paths": "cutover.records.reference.lookups",
 }

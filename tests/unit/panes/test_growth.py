@@ -19,7 +19,7 @@ from cutover.definition import (
     Sum,
 )
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.panes import batch, reference
 from cutover.panes.model import Estimator, InputRow, Outcome, Setting
 

@@ -4,7 +4,7 @@ import pytest
 
 from cutover.definition import Accumulation, AfterCount, AtWatermark, Avg, Count, EachEpoch, Every, Max, Min, Repeat
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.windows.aligned import Daily, Global, SlidingWindows
+from cutover.definition.windows.kinds import Daily, Global, SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Estimator, Ideal, Outcome
 from tests.support.drivers.settings_of_panes import SECOND, Handling, format_panes, setting, steps

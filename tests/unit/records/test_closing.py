@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
-from cutover.definition.windows.sessions import Window, can_merge
+from cutover.definition.windows.kinds import Window, can_merge
 from cutover.definition.windows.window_fn import Interval
 from cutover.records.watermark import compute_closing_watermark, compute_late_margin, find_closed_end, is_closed_sql
 

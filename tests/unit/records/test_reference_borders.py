@@ -10,9 +10,9 @@ import pytest
 from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline, Topic
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
-from cutover.records.reference import compute_reference, spread
+from cutover.records.reference import compute_reference, measures
 from cutover.records.reference.measures import finish_measure, spark_hash
-from cutover.records.reference.place import place_records
+from cutover.records.reference.run import place_records
 
 MICROS = 1_000_000
 PIPELINE = Pipeline(
@@ -101,20 +101,20 @@ def test_records_behind_one_that_cannot_count_have_their_places() -> None:
 def test_a_variance_of_doubles_has_an_error_bound_for_rounding(
     values: list[float], variance: float, error_bound: float
 ) -> None:
-    estimate: Any = spread.variance(values)
+    estimate: Any = measures.variance(values)
 
     assert (estimate, estimate.max_error) == (variance, pytest.approx(error_bound, rel=1e-12, abs=0))
 
 
-@pytest.mark.parametrize("function", [spread.variance, spread.stddev])
+@pytest.mark.parametrize("function", [measures.variance, measures.stddev])
 def test_one_value_has_no_spread_and_whole_numbers_have_it_exactly(function: Any) -> None:
     assert function([1.0]) is None
-    assert not isinstance(function([1, 3]), spread.ApproximateFloat)
-    assert function([1, 3, 5]) == {spread.variance: 4.0, spread.stddev: 2.0}[function]
+    assert not isinstance(function([1, 3]), measures.ApproximateFloat)
+    assert function([1, 3, 5]) == {measures.variance: 4.0, measures.stddev: 2.0}[function]
 
 
 def test_a_deviation_of_doubles_lies_between_the_roots_of_both_ends_of_its_variance() -> None:
-    estimate: Any = spread.stddev([1.0, 3.0])
+    estimate: Any = measures.stddev([1.0, 3.0])
 
     assert estimate == pytest.approx(2.0**0.5)
     assert estimate.max_error == pytest.approx(2.0**0.5 - (2.0 - 10 * 2.0**-48) ** 0.5, rel=0.1)

@@ -27,7 +27,7 @@ from cutover.definition import (
 )
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import DEFAULT_TRIGGER, Trigger
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import FOREVER, WindowFn
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, WatermarkStep

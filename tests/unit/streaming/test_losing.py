@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Lateness
-from cutover.definition.windows.aligned import SlidingWindows
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions, SlidingWindows
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import OffsetGap
 from cutover.records.parsing import limits

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.high_water import Witness
 from cutover.reconcile.verify.facts.facts import EpochCommit, LedgerFault, LogCounts, RowTotals, VerifyFacts

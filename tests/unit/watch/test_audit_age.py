@@ -9,7 +9,7 @@ import pytest
 
 from cutover.definition import Fixed, Pipeline
 from cutover.definition.model.policy import Audit
-from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.kinds import Sessions
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake

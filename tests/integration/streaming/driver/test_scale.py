@@ -12,7 +12,7 @@ import pytest
 
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.durations import MICROSECONDS
 from cutover.engine import queries
 from cutover.lake.control import versions

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cutover.cli.lint import warnings
 from cutover.definition import (
     ApproxDistinct,
     BatchJob,
@@ -25,7 +26,6 @@ from cutover.definition import (
     Topic,
 )
 from cutover.definition.checks.definition import check_definition
-from cutover.definition.checks.lint import warnings
 from cutover.definition.compile.fingerprint import batch_fingerprint, job_fingerprints, result_fingerprint
 from cutover.errors import DefinitionError
 from cutover.lake.recorded_definitions import decode_definition, encode_definition

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cutover.cli.lint import warnings
 from cutover.definition import AtWatermark, Bag, Fixed, Last, Pipeline, Sessions, Sliding, Sql, Sum, Topic
 from cutover.definition.checks.definition import check_definition
-from cutover.definition.checks.lint import warnings
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.joins import Lookup

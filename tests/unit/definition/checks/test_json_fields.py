@@ -10,8 +10,7 @@ import pytest
 from cutover.definition import Count, CsvOptions, Fixed, Join, JsonField, Pipeline, Topic
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.json_fields import format_path, parse_path
-from cutover.definition.model.topic import list_fields
+from cutover.definition.model.topic import format_path, list_fields, parse_path
 from cutover.errors import DefinitionError
 from cutover.lake.recorded_definitions import decode_definition, encode_definition
 

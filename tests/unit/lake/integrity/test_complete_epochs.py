@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition.windows.aligned import Fixed, SlidingWindows
+from cutover.definition.windows.kinds import Fixed, SlidingWindows
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.lost_records import find_complete_epochs

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.windows.aligned import Fixed, SlidingWindows
+from cutover.definition.windows.kinds import Fixed, SlidingWindows
 from cutover.errors import LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records

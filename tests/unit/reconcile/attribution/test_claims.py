@@ -12,7 +12,7 @@ from cutover.reconcile.attribution import claims
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
-from cutover.records.reference.place import place_records
+from cutover.records.reference.run import place_records
 from tests.support.comparison.claimed import fold_log_by_place, places_of, rows_at
 from tests.support.log.logs import Send, ends_of, log_of
 

@@ -8,7 +8,7 @@ import pytest
 from cutover.reconcile.attribution.cells import are_equal
 from cutover.reconcile.comparison.layout import agreement_of, make_default_comparison, same
 from cutover.records.reference import ApproximateFloat
-from cutover.records.reference.spread import stddev
+from cutover.records.reference.measures import stddev
 from tests.support.rows.measured import PIPELINE
 
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.windows.aligned import Global
+from cutover.definition.windows.kinds import Global
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value, make_default_comparison
 from cutover.reconcile.result.finding import Apart, SampleRecord

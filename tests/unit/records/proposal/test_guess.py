@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cutover.cli.init import init
+from cutover.cli.lint import warnings
 from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
-from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
 from cutover.output.cells import visible
 from cutover.records.proposal import template

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cutover.cli.init import Draft, init
+from cutover.cli.lint import warnings
 from cutover.definition import Pipeline
-from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
 from cutover.definition.model.topic import list_column_types
 from cutover.errors import DefinitionError

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.cli.init import survey_file
+from cutover.cli.lint import warnings
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
 from cutover.definition.model.topic import list_fields
 from cutover.errors import DefinitionError

@@ -13,7 +13,7 @@ from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.sending import produce as sending
 from cutover.records.sending.produce import Progress, Request, Summary, produce
-from cutover.records.sending.topic import Target
+from cutover.records.sending.transmit import Target
 from cutover.settings import KafkaSettings, Settings
 
 SOURCE = Topic(name="orders", schema="at timestamp, i int", event_time="at", time_format="seconds")

@@ -14,8 +14,7 @@ from cutover.log.kafka import LogClient
 from cutover.records.sending import transmit
 from cutover.records.sending.produce import explain_interrupt
 from cutover.records.sending.rows import FileRecord
-from cutover.records.sending.topic import Target
-from cutover.records.sending.transmit import send_records
+from cutover.records.sending.transmit import Target, send_records
 from cutover.settings import Settings
 
 TARGET = Target(log=LogId(cluster_id="c", topic="orders", topic_id="t"), max_bytes=1_000_000)

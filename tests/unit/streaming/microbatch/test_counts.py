@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.streaming.microbatch import aggregate

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
-from cutover.definition.windows.aligned import SlidingWindows
+from cutover.definition.windows.kinds import SlidingWindows
 from cutover.lake.tables.schemas import partial_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, StreamSettings

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cutover.cli.app import main
+from cutover.cli.lint import kafka_warnings, warnings
 from cutover.definition import AfterCount, AtWatermark, Audit, Count, Fixed, Global, Pipeline, Policy, Repeat, Topic
-from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.kinds import Window
 from cutover.settings import KafkaSettings
 
 CSV = """event_time,arrival_time,shop,paid

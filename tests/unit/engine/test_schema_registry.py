@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from cutover.engine.schema_store import fetch_schema
 from cutover.errors import DefinitionError, LogError
-from cutover.log.schema_registry import fetch_schema
 from cutover.settings import RegistrySettings
 from tests.support.servers.registry import Registry, make_certificate, small_registry
 
