@@ -33,19 +33,19 @@ def audit_dag(pipeline: Pipeline) -> None:
     def audit() -> None:
         @task(pool="spark", doc_md="Audits a sample of final windows; skipped unless the pipeline is in KAPPA.")
         def audit_windows() -> dict[str, Any]:
-            from cutover_tasks.audit_task import audit_sample  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_tasks import audit_sample  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return audit_sample(pipeline.name)
 
         @task(doc_md="Moves the pipeline to LAMBDA if the audit found a regression; skipped otherwise.")
         def roll_back_regression(audit_result: dict[str, Any]) -> None:
-            from cutover_tasks.audit_task import roll_back_after_audit  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_tasks import roll_back_after_audit  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             roll_back_after_audit(pipeline.name, audit_result)
 
         @task(doc_md="Fails the run, with the number of rows that differ and the runbook to open.")
         def report_regression(audit_result: dict[str, Any]) -> None:
-            from cutover_tasks.audit_task import fail_with_regression  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_tasks import fail_with_regression  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             fail_with_regression(pipeline.name, audit_result)
 

@@ -59,7 +59,7 @@ def batch_dag(pipeline: Pipeline) -> None:
         )
         def recompute(**context: Any) -> dict[str, Any]:
             """Recompute the batch table up to the latest cut."""
-            from cutover_tasks.batch_task import recompute_run  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.batch_tasks import recompute_run  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             run = recompute_run(pipeline.name, context)
             context["outlet_events"][asset].extra = run

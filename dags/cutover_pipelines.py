@@ -23,7 +23,7 @@ for pipeline in pipelines():
     build_dag = make_change_dag(
         pipeline.name,
         name="cutover",
-        module="cutover_task",
+        module="stage_tasks",
         question=f"Advance {pipeline.name}?",
         doc=__doc__,
         task_docs={

@@ -4,7 +4,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import list_running_drivers
 from cutover.errors import DefinitionError
-from cutover.infra.airflow import samples
+from cutover.infra.airflow import instance
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 
@@ -18,7 +18,7 @@ def pipelines() -> tuple[Pipeline, ...]:
     current = catalogue.read_catalogue(settings)
     definitions = _list_recorded(settings, current) | current.pipelines
     ordered = (definitions[name] for name in sorted(definitions))
-    return tuple(pipeline for pipeline in ordered if not samples.is_off(PipelineLake(settings, pipeline)))
+    return tuple(pipeline for pipeline in ordered if not instance.is_sample_off(PipelineLake(settings, pipeline)))
 
 
 def _list_recorded(settings: Settings, current: catalogue.Catalogue) -> dict[str, Pipeline]:

@@ -40,13 +40,13 @@ def repair_dag(pipeline: Pipeline) -> None:
     def repair() -> None:
         @task(doc_md="Returns the start of each requested window.")
         def collect_windows(**context: Any) -> list[str]:
-            from cutover_tasks.repair_task import collect_starts  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.batch_tasks import collect_starts  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return collect_starts(pipeline.name, context["params"])
 
         @task(pool="spark", map_index_template="{{ window }}", doc_md="Recomputes a window and shows its changes.")
         def preview(window: str) -> dict[str, Any]:
-            from cutover_tasks.repair_task import preview_window  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.batch_tasks import preview_window  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["window"] = window or "all dirty windows"
             return preview_window(pipeline.name, window)
@@ -57,7 +57,7 @@ def repair_dag(pipeline: Pipeline) -> None:
             doc_md="Publishes windows that differ in one commit; skipped in a dry run.",
         )
         def publish(previews: list[dict[str, Any]], **context: Any) -> dict[str, Any]:
-            from cutover_tasks.repair_task import publish_windows  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.batch_tasks import publish_windows  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             published = publish_windows(pipeline.name, list(previews), context["params"])
             context["outlet_events"][asset].extra = published

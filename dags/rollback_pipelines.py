@@ -33,7 +33,7 @@ def rollback_dag(pipeline: Pipeline) -> None:
     def rollback() -> None:
         @task(doc_md="Moves the pipeline back; a repeated run does not move it twice.")
         def move_back(**context: Any) -> str:
-            from cutover_tasks.moves.rollback_task import move_back_to  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.stage_tasks import move_back_to  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             run = get_current_context()["dag_run"]
             return move_back_to(pipeline.name, context["params"], str(run.run_id), run.triggering_user_name)

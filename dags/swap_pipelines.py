@@ -26,7 +26,7 @@ for pipeline in pipelines():
         build_dag = make_change_dag(
             pipeline.name,
             name="swap",
-            module="swap_task",
+            module="swap_tasks",
             question=f"Serve {pipeline.name}?",
             doc=__doc__,
             task_docs={

@@ -23,7 +23,7 @@ from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.watch.status import WatchStatus
-from cutover.runbooks.pages import split_head
+from cutover.runbooks import split_head
 from cutover.settings import Settings
 
 OF_LOSSES: Mapping[str, str] = {"gap": "LogDataLost", "anew": "TopicIdentityChanged"}

@@ -5,14 +5,13 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
-from heartbeat_trigger import HeartbeatTrigger, stop_or_kill_driver
+from heartbeat_trigger import TRANSIENT, DriverEnd, HeartbeatTrigger, stop_or_kill_driver
 
 from cutover.errors import CutoverError
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
-from cutover_tasks.driver_end import TRANSIENT, DriverEnd
 from cutover_tasks.task_parts import fail_without_retries, load_task_definition
 
 

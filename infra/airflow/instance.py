@@ -1,19 +1,24 @@
-"""Airflow instance on one machine: its environment, secrets, database and four processes."""
+"""Airflow instance on one machine: its environment, secrets, database and four processes, and its samples.
+
+The demonstration's samples have DAGs always, the others after they are turned on. A file of the installation stores
+which samples are on. The DAG files read it at each parse, without a restart.
+"""
 
 import json
 import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from cutover import files
-from cutover.errors import CutoverError
+from cutover.errors import CutoverError, DefinitionError
 from cutover.infra.airflow.api import AirflowError, Api
 from cutover.infra.processes.ports import LOOPBACK, Ports
 from cutover.infra.processes.supervisor import Program
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 __all__ = ["AirflowError", "Api", "api", "environment", "format_airflow_address", "list_airflow_programs", "migrate"]
@@ -214,3 +219,37 @@ def ensure_pool(client: Api) -> None:
 def current_environment(settings: Settings, ports: Ports) -> dict[str, str]:
     """Make `environment` from the environment of this process."""
     return environment(settings, ports, inherited=os.environ)
+
+
+FURTHER_SAMPLES = ("ad_billing", "ad_budgets", "ad_views", "readings", "transfers")
+"""Samples that are off by default, all in this project's folder of definitions."""
+
+_FILE, _ON = "samples.json", "on"
+
+
+def is_sample_off(lake: PipelineLake) -> bool:
+    """Return True for a sample that is not turned on, and False for every definition in another folder."""
+    pipeline = lake.pipeline
+    is_sample = pipeline.file is not None and pipeline.file.parent == (REPOSITORY / "pipelines").resolve()
+    return is_sample and pipeline.name in FURTHER_SAMPLES and pipeline.name not in _read_enabled_samples(lake.settings)
+
+
+def turn_on_samples(settings: Settings, names: Iterable[str]) -> tuple[str, ...]:
+    """Turn on samples, which get DAGs with the next parse; return the names of all samples that are on.
+
+    Raises:
+        DefinitionError: A name is not that of a sample.
+    """
+    sample_names = set(names)
+    unknown = sorted(sample_names - set(FURTHER_SAMPLES))
+    if unknown:
+        msg = f"Option `--sample`: expected one of {', '.join(FURTHER_SAMPLES)}, got `{unknown[0][:80]}`."
+        raise DefinitionError(msg + "\nHint: the demonstration's sample and all other definitions always have DAGs.")
+    enabled = tuple(sorted(_read_enabled_samples(settings) | sample_names))
+    files.write_json(settings.home.resolve() / _FILE, {_ON: list(enabled)})
+    return enabled
+
+
+def _read_enabled_samples(settings: Settings) -> set[str]:
+    enabled = (files.read_json_file(settings.home.resolve() / _FILE) or {}).get(_ON)
+    return {str(name) for name in enabled} if isinstance(enabled, list) else set()

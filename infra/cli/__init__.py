@@ -1,1 +1,1 @@
-"""Commands of an installation: `installation`, `demo` and `drill`."""
+"""Commands of an installation: `installation`, and `rehearsals` for demonstrations and drills."""

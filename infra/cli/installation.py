@@ -111,11 +111,11 @@ def up(
 ) -> Output:
     """Start the broker and Airflow, and wait until they answer."""
     from cutover.infra import installation
-    from cutover.infra.airflow import instance, samples
+    from cutover.infra.airflow import instance
 
     os.umask(0o077)
     settings = load_settings()
-    enabled = samples.turn_on(settings, sample) if sample else ()
+    enabled = instance.turn_on_samples(settings, sample) if sample else ()
     with show_spinner("starting") as report_progress:
         running = installation.start_installation(settings, broker_only=broker_only, report_progress=report_progress)
     lines = [f"Kafka    {running.bootstrap}"]

@@ -20,8 +20,7 @@ from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import Api
-from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, run_step
-from cutover.infra.demo.inputs import SamplePart, run_cutover, send_part
+from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, SamplePart, run_cutover, run_step, send_part
 from cutover.infra.demo.runs import Runs, UpdateProgress, wait_for
 from cutover.lake.control import served, versions
 from cutover.lake.journal import Journal

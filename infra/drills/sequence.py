@@ -13,14 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cutover import files
+from cutover import files, runbooks
 from cutover.errors import CutoverError, DefinitionError
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.perform import DrillOutcome, perform
 from cutover.infra.drills.stack import Stack
 from cutover.output.console import ReportProgress
-from cutover.runbooks import pages
-from cutover.runbooks.pages import Page
+from cutover.runbooks import Page
 from cutover.settings import Settings
 
 Results = Mapping[str, Mapping[str, Any]]
@@ -137,7 +136,7 @@ def read_results(file: Path) -> Results:
 
 def write_results_page(file: Path, results: Results) -> None:
     """Write the table of drills, with one row per runbook, drilled or not."""
-    parsed_pages = [pages.read_page(name) for name in pages.list_runbooks()]
+    parsed_pages = [runbooks.read_page(name) for name in runbooks.list_runbooks()]
     files.write_atomically(file, make_results_page(parsed_pages, results), mode=0o644)
 
 
@@ -145,7 +144,7 @@ def write_heads(results: Results) -> None:
     """Write the day and the times of the latest drill into the head of each runbook."""
     for name, row in results.items():
         day = datetime.fromisoformat(row["at"]).date()
-        pages.write_times(name, day=day, detect_seconds=row["detect_seconds"], repair_seconds=row["repair_seconds"])
+        runbooks.write_times(name, day=day, detect_seconds=row["detect_seconds"], repair_seconds=row["repair_seconds"])
 
 
 def make_results_page(pages: Iterable[Page], results: Results) -> str:

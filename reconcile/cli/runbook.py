@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from cutover import runbooks
 from cutover.output.console import Output, Verbatim
 from cutover.pipeline_lake import PipelineLake
-from cutover.runbooks import pages
 from cutover.settings import load_settings
 
 
@@ -20,8 +20,8 @@ def runbook(
     if name is None:
         yield from _list_pages()
         return
-    page = pages.read_page(name)
-    text = pages.read_text(name) or ""
+    page = runbooks.read_page(name)
+    text = runbooks.read_text(name) or ""
     if pipeline is None:
         yield Output(document={"name": page.name, "text": text}, lines=[Verbatim(text)])
     else:
@@ -46,8 +46,8 @@ def _fill_page(name: str, text: str, pipeline: str) -> Output:
 
 
 def _list_pages() -> Iterator[Output]:
-    for name in pages.list_runbooks():
-        head = pages.read_page(name).head
+    for name in runbooks.list_runbooks():
+        head = runbooks.read_page(name).head
         row = {"name": name, "severity": head.severity, "owner": head.owner, "alert": head.alert, "drill": head.drill}
         yield Output(document=row, lines=[f"{name:24} {head.severity:7} {head.owner}"])
 

@@ -20,6 +20,7 @@ from fastapi.responses import FileResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from cutover import runbooks
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.pages.view import (
     FORMS,
@@ -33,7 +34,6 @@ from cutover.reconcile.pages.view import (
 from cutover.reconcile.report import page, steps
 from cutover.reconcile.result import text
 from cutover.reconcile.watch.status import describe_late_share
-from cutover.runbooks import pages
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
@@ -91,7 +91,7 @@ def render_runbook(name: str, body: Markup) -> str:
 
 
 def _render(name: str, **values: Any) -> str:
-    names = pages.list_runbooks()
+    names = runbooks.list_runbooks()
     style = Markup(_style())  # noqa: S704 -- an internal file
     return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=names, **values)
 

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from cutover import runbooks
 from cutover.lake.control.versions import format_option
 from cutover.log.topic_partitions import format_partition_number
 from cutover.reconcile.report import tree, verdicts
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, format_number, parse_iso_time, when
-from cutover.runbooks import pages
-from cutover.runbooks.pages import split_head
+from cutover.runbooks import split_head
 
 EXAMPLE = "flights"
 """Pipeline in the examples of the runbooks."""
@@ -219,7 +219,7 @@ def html(name: str, fill: Callable[[str], str] = str) -> Markup | None:
         name: Of the page.
         fill: What to make of its text, in Markdown, before it is rendered.
     """
-    text = pages.read_text(name)
+    text = runbooks.read_text(name)
     if text is None:
         return None
     body = split_head(text)[1].partition("\n")[2]

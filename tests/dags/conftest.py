@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cutover.infra.airflow import samples
+from cutover.infra.airflow import instance
 from cutover.settings import load_settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def bag(airflow_home: Path) -> "DagBag":
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUTOVER_PIPELINES", str(ROOT / "pipelines"))
         patch.setenv("CUTOVER_HOME", str(airflow_home / "cutover"))
-        samples.turn_on(load_settings(), samples.FURTHER)
+        instance.turn_on_samples(load_settings(), instance.FURTHER_SAMPLES)
         return DagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
 
 

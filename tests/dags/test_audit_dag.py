@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.audit_task import audit_sample, fail_with_regression, parse_audit, roll_back_after_audit
-from cutover_tasks.moves.rollback_task import move_back_to
+from cutover_tasks.check_tasks import audit_sample, fail_with_regression, parse_audit, roll_back_after_audit
+from cutover_tasks.moves.stage_tasks import move_back_to
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.policy import Stage
@@ -76,7 +76,7 @@ def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.
 def test_an_audit_without_a_new_window_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
     record_move("KAPPA")
     child_end = ChildEnd(exit_code=0, value={"state": "nothing_new", "reason": "No window became final."}, message="")
-    monkeypatch.setattr("cutover_tasks.audit_task.run_child", lambda *_, **__: child_end)
+    monkeypatch.setattr("cutover_tasks.check_tasks.run_child", lambda *_, **__: child_end)
 
     with pytest.raises(AirflowSkipException, match="No window became final"):
         audit_sample("flights")

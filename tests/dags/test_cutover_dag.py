@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.moves.approval_form import parse_person
-from cutover_tasks.moves.cutover_task import apply, propose, undo
+from cutover_tasks.moves.stage_tasks import apply, propose, undo
+from cutover_tasks.task_parts import parse_person
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue

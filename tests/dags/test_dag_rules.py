@@ -11,7 +11,7 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.infra.airflow import samples
+from cutover.infra.airflow import instance
 from cutover.lake.recorded_definitions import record_definition
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
@@ -59,7 +59,7 @@ def test_further_samples_have_no_dags_until_somebody_asks(tmp_path: Path, monkey
     script = "print(json.dumps(sorted({i.rpartition('_')[0] for i in bag.dag_ids})))"
 
     assert parse(ROOT / "pipelines", script) == ["flights"]
-    samples.turn_on(load_settings(), ["ad_views"])
+    instance.turn_on_samples(load_settings(), ["ad_views"])
     assert parse(ROOT / "pipelines", script) == ["ad_views", "flights"]
 
 

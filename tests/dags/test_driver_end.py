@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 import pytest
-from cutover_tasks.driver_end import DriverEnd, find_end
+from heartbeat_trigger import DriverEnd, find_end
 
 from cutover.process import identify_current
 from cutover.streaming.process.heartbeat import Heartbeat, State

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.module_loading import import_string  # noqa: F401 -- Airflow must be importable before our trigger is
-from cutover_tasks.driver_end import DriverEnd
-from heartbeat_trigger import HeartbeatTrigger, stop_or_kill_driver
+from heartbeat_trigger import DriverEnd, HeartbeatTrigger, stop_or_kill_driver
 
 from cutover.process import identify
 
@@ -53,7 +52,7 @@ def test_killed_driver_fires_it(
     home: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("heartbeat_trigger.POLL", 0.05)
-    monkeypatch.setattr("cutover_tasks.driver_end.FIRST_DELAY", 0.05)
+    monkeypatch.setattr("heartbeat_trigger.FIRST_DELAY", 0.05)
     write_beat(home, process, epoch=57)
 
     async def kill_while_watched() -> DriverEnd:

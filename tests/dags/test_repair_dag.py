@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.repair_task import DIRTY, collect_starts, parse_repair, publish_windows, repair_arguments
+from cutover_tasks.batch_tasks import DIRTY, collect_starts, parse_repair, publish_windows, repair_arguments
 
 from cutover.infra.processes.child import ChildEnd
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from cutover_tasks.run_range import RunRange, requested_range
+from cutover_tasks.task_parts import RunRange, requested_range
 
 from cutover.definition import Daily, Fixed
 from cutover.errors import DefinitionError

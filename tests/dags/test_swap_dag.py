@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.moves.swap_task import apply, propose, undo, verify
+from cutover_tasks.moves.swap_tasks import apply, propose, undo, verify
 from deltalake import DeltaTable
 
 from cutover.clock import SystemClock

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.batch_task import batch_arguments, make_asset_extra, skip_empty
-from cutover_tasks.reconcile_task import list_requests, locate_report, make_label
-from cutover_tasks.run_range import RunRange
-from cutover_tasks.task_parts import fail_without_retries
+from cutover_tasks.batch_tasks import batch_arguments, make_asset_extra, skip_empty
+from cutover_tasks.reconcile_tasks import list_requests, locate_report, make_label
+from cutover_tasks.task_parts import RunRange, fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.errors import LogError
-from cutover.infra.airflow import samples
+from cutover.infra.airflow import instance
 from cutover.infra.processes.child import ChildEnd
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
@@ -131,7 +130,7 @@ def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
 
 
 def test_range_of_sessions_fails_the_task_and_announces_nothing(bag: "DagBag", home: Path) -> None:
-    samples.turn_on(load_settings(), ["ad_billing"])  # the run parses the folder again, under this home
+    instance.turn_on_samples(load_settings(), ["ad_billing"])  # the run parses the folder again, under this home
     run = bag.dags["ad_billing_batch"].test(run_conf={"day": "2013-02-08"})
 
     (task,) = run.get_task_instances()

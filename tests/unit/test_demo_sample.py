@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.infra.demo.inputs import SamplePart, find_unsent_part, parts
+from cutover.infra.demo.demonstration import SamplePart, find_unsent_part, parts
 from cutover.records.sending.produced import ProducedRun
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cutover import runbooks
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, GROUPS
 from cutover.reconcile.watch.alerts.spec import AlertSpec
-from cutover.runbooks import pages
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 _RUNBOOKS = "docs/runbooks"
@@ -227,7 +227,7 @@ def render_head(spec: AlertSpec, text: str) -> str:
         "owner": spec.owner,
         "drill": spec.name if spec.no_drill is None else f"none ({spec.no_drill})",
     }
-    return pages.replace_head_values(text, values)
+    return runbooks.replace_head_values(text, values)
 
 
 FILES: Mapping[str, Callable[[str], str]] = {

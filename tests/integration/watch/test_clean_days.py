@@ -22,7 +22,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.infra.demo.inputs import SAMPLE
+from cutover.infra.demo.demonstration import SAMPLE
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point

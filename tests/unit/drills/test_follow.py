@@ -7,7 +7,7 @@ import pytest
 from cutover.errors import CutoverError
 from cutover.infra.drills.perform import follow
 from cutover.infra.drills.stack import CommandEnd, Stack
-from cutover.runbooks.pages import Page, parse_page
+from cutover.runbooks import Page, parse_page
 from tests.unit.runbooks.test_parse import text
 
 FIX = """```console

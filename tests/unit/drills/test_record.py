@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cutover import runbooks
 from cutover.infra.drills import sequence
 from cutover.infra.drills.perform import DrillOutcome, Step
-from cutover.runbooks import pages
 
 STEP = Step(section="Fix", line="cutover batch flights", exit_code=0, seconds=9.0)
 OUTCOME = DrillOutcome(
@@ -37,7 +37,7 @@ def test_newest_outcome_of_a_drill_replaces_the_previous_one(tmp_path: Path) -> 
 
 def test_table_has_a_row_for_each_drill_and_for_pages_without_one(tmp_path: Path) -> None:
     sequence.add_result(tmp_path / "drills.json", OUTCOME)
-    parsed_pages = [pages.read_page(name) for name in ("NoInput", "PortInUse")]
+    parsed_pages = [runbooks.read_page(name) for name in ("NoInput", "PortInUse")]
 
     text = sequence.make_results_page(parsed_pages, sequence.read_results(tmp_path / "drills.json"))
 
@@ -47,12 +47,12 @@ def test_table_has_a_row_for_each_drill_and_for_pages_without_one(tmp_path: Path
 
 
 def test_only_the_times_in_the_head_of_a_page_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page_before = pages.read_text("NoInput") or ""
+    page_before = runbooks.read_text("NoInput") or ""
     (tmp_path / "NoInput.md").write_text(page_before, encoding="utf-8")
-    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    monkeypatch.setattr(runbooks, "FOLDER", tmp_path)
 
-    pages.write_times("NoInput", day=date(2031, 2, 3), detect_seconds=21.44, repair_seconds=3)
+    runbooks.write_times("NoInput", day=date(2031, 2, 3), detect_seconds=21.44, repair_seconds=3)
 
-    head = pages.read_page("NoInput").head
+    head = runbooks.read_page("NoInput").head
     assert (head.last_drilled, head.detect_seconds, head.repair_seconds) == (date(2031, 2, 3), 21.4, 3.0)
-    assert (pages.read_text("NoInput") or "").partition("# NoInput")[2] == page_before.partition("# NoInput")[2]
+    assert (runbooks.read_text("NoInput") or "").partition("# NoInput")[2] == page_before.partition("# NoInput")[2]

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from cutover import runbooks
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.driver_state import DriverState
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.incident import NONE_RECORDED, fill_page
 from cutover.reconcile.watch.alerts.catalogue import make_alert
 from cutover.reconcile.watch.status import WatchStatus
-from cutover.runbooks import pages
 from cutover.settings import Settings
 
 CLICKS = Pipeline(
@@ -40,7 +40,7 @@ def watched(*names: str) -> WatchStatus:
 
 
 def read_fields(tmp_path: Path, name: str, *firing: str) -> dict[str, str]:
-    text = pages.read_text(name) or ""
+    text = runbooks.read_text(name) or ""
     page = fill_page(PipelineLake(Settings(home=tmp_path), CLICKS), name, text, watched(*firing))
     return {detail.name: detail.description for detail in page.details}
 
@@ -57,7 +57,7 @@ def test_page_shows_that_its_alert_does_not_fire(tmp_path: Path) -> None:
 
 
 def test_commands_of_a_filled_page_name_the_pipeline_and_the_head_is_left_out(tmp_path: Path) -> None:
-    text = pages.read_text("LogDataLost") or ""
+    text = runbooks.read_text("LogDataLost") or ""
     page = fill_page(PipelineLake(Settings(home=tmp_path), CLICKS), "LogDataLost", text, watched()).to_text()
 
     assert page.startswith("# LogDataLost\n\n- Pipeline: clicks\n- Now: ")

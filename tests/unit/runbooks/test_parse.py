@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.runbooks.pages import SECTIONS, Command, parse_page, split_head
+from cutover.runbooks import SECTIONS, Command, parse_page, split_head
 
 HEAD = {
     "alert": "NoInput",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cutover import runbooks
 from cutover.definition.model.pipeline import Lateness
 from cutover.definition.model.policy import Policy
 from cutover.infra.drills.catalogue import DRILLS
@@ -14,7 +15,6 @@ from cutover.reconcile.watch.alerts import generated
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME, list_firing
 from cutover.reconcile.watch.alerts.spec import SEVERITIES, AlertSpec
 from cutover.reconcile.watch.facts import Problem
-from cutover.runbooks import pages
 from cutover.settings import AlertSettings
 from tests.support.history.watch_facts import make_facts
 
@@ -65,7 +65,7 @@ def test_prometheus_rule_has_severity_owner_and_runbook(spec: AlertSpec) -> None
 
 @each_alert
 def test_runbook_has_the_head_of_its_spec(spec: AlertSpec) -> None:
-    head = pages.read_page(spec.name).head
+    head = runbooks.read_page(spec.name).head
 
     assert (head.alert, head.severity, head.owner) == (spec.name, spec.severity, spec.owner)
     assert head.no_drill == spec.no_drill

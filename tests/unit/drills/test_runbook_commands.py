@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.runbooks.commands import check_line
+from cutover.infra.drills.perform import check_line
 
 
 @pytest.mark.parametrize(

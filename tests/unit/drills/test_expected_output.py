@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.runbooks.commands import find_missing_line
+from cutover.infra.drills.perform import find_missing_line
 
 PRINTED = """flights  OK    epoch 331, 0 unread, driver RUNNING
 late share  0.01 % in the newest 42 epochs

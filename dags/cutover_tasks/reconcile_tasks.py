@@ -9,8 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
-from cutover_tasks.run_range import requested_range
-from cutover_tasks.task_parts import fail_without_retries, load_task_definition
+from cutover_tasks.task_parts import fail_without_retries, load_task_definition, requested_range
 
 log = logging.getLogger("airflow.task")
 Request = dict[str, Any]  # epoch (None: latest common one of both paths), from, to (ISO 8601 or None)

@@ -14,8 +14,14 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
-from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
-from cutover_tasks.task_parts import fail_without_retries, load_task_definition
+from cutover_tasks.task_parts import (
+    NOT_MADE,
+    fail_without_retries,
+    format_cell,
+    load_task_definition,
+    parse_person,
+    parse_reason,
+)
 
 if TYPE_CHECKING:
     from cutover.streaming.replacement.compare import StreamComparison
