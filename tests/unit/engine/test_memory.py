@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from cutover.infra.processes.supervisor import PeakMemory, list_family, proportional_set_size
+from cutover.infra.processes.family import PeakMemory, list_family, proportional_set_size
 from tests.support.suite.until import until
 
 MEGABYTE = 1_000_000
