@@ -14,7 +14,7 @@ from cutover.definition.model.topic import IDENTIFIER
 from cutover.definition.windows.kinds import Sessions, SlidingWindows
 from cutover.durations import MICROSECONDS, format_duration
 from cutover.errors import DefinitionError
-from cutover.records.proposal.columns import is_id_name
+from cutover.records.proposal.names import is_id_name
 
 _DAY = MICROSECONDS["day"]
 _END_NAME = re.compile(r"end|until|_to$|^to$|stop")

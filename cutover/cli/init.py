@@ -1,6 +1,7 @@
 """Command `cutover init`: proposes a definition from a file or a topic, and reads the file by the proposed parser."""
 
 import gc
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from cutover.records.csv_files import CHUNK, find_dialect, name_fields, read_csv
 from cutover.records.json_files import find_json_layout, read_json_records
 from cutover.records.proposal import template
 from cutover.records.proposal.guess import NESTED, SAMPLE, Column, Guess, Survey, complete_guess
+from cutover.records.proposal.nested_fields import NestedFields
 from cutover.records.proposal.parsed_file import ParsedFile, parse_all_records
 from cutover.records.record_files import format_name, is_json, parse_line, reject_line
 from cutover.records.reference.parse import parse_object
@@ -142,7 +144,7 @@ def survey_file(path: Path, time_format: str | None = None) -> Survey:
     survey = Survey(is_cells=not is_json(path), stated_format=time_format)
     if not survey.is_cells:
         _survey_json(path, survey)
-        return survey
+        return _survey_nested_fields(path, survey) or survey
     records = read_csv(path)
     header_line, header = next(records, (1, []))
     _check_has_header(path, header_line, header)
@@ -161,6 +163,17 @@ def _survey_json(path: Path, survey: Survey) -> None:
             survey.add_object(number, dict(document.members))
         else:
             survey.malformed += 1
+
+
+def _survey_nested_fields(path: Path, survey: Survey) -> Survey | None:
+    """Read the fields inside of objects if no field at the top is a time; None if that shows no time either."""
+    guess = survey.guess()
+    if guess.event_time is not None or not guess.nested or _hint_layout(guess) is not None:
+        return None
+    fields = NestedFields()
+    nested_survey = Survey(is_cells=False, stated_format=survey.stated_format, nested=fields)
+    _survey_json(path, nested_survey)
+    return None if fields.has_conflict or nested_survey.guess().event_time is None else nested_survey
 
 
 def _check_has_header(path: Path, line: int, header: list[str]) -> None:
@@ -252,6 +265,8 @@ def _list_notes(guess: Guess) -> Iterator[str]:
         yield f"Order: {guess.pace.lateness_evidence[0]}."
     if guess.where is not None:
         yield "Change events: deletions are filtered (`where`), and a row counts once for each of its changes."
+    elif guess.is_from_nested_fields:
+        yield "No field at the top of a record is a time: fields inside of objects are proposed with their places."
     if guess.key is None:
         yield "No column groups the records: they are one series."
 
@@ -282,8 +297,10 @@ def _describe_column(column: Column) -> str:
 def _hint_time(guess: Guess) -> str:
     """Return a hint if no column is a time."""
     nested = [name for name in guess.omitted if _is_nested(guess, name)]
-    if any("no value shows which" in (column.time_form or "") for column in guess.columns):
-        return "state the pattern: `cutover init NAME --from FILE --time-format dd/MM/yyyy`."
+    unclear = next((c.time_form for c in guess.columns if "no value shows which" in (c.time_form or "")), None)
+    if unclear is not None:
+        pattern = unclear.split("`")[-2]
+        return f"state the pattern: `cutover init NAME --from FILE --time-format {shlex.quote(pattern)}`."
     if any((column.time_form or "").startswith("times except") for column in guess.columns):
         return "correct or remove these lines; `produce` rejects a file in which a time has another format."
     if any(column.time_form for column in guess.columns):

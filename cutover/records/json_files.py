@@ -139,12 +139,25 @@ class _JsonText:
         self._text, self._place = "".join(parts), 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Array:
+    """Array of objects."""
+
+    count: int
+    names: frozenset[str]  # of the first element's members, and of the record in an element of GeoJSON
+
+
 @dataclass(slots=True)
 class _Outline:
     """Arrays of objects in the first object of a file."""
 
     names: set[str] = field(default_factory=set)  # of the object's members
-    arrays: dict[tuple[str, ...], int] = field(default_factory=dict)  # path -> number of elements
+    arrays: dict[tuple[str, ...], _Array] = field(default_factory=dict)  # by their paths
+
+    def is_record(self, fields: Collection[str]) -> bool:
+        """Return whether the object is a record: it has more of the fields than the elements of each array."""
+        most = max((len(array.names & set(fields)) for array in self.arrays.values()), default=0)
+        return len(self.names & set(fields)) > most
 
 
 def find_json_layout(path: Path, names: Collection[str] = ()) -> JsonLayout:
@@ -152,7 +165,8 @@ def find_json_layout(path: Path, names: Collection[str] = ()) -> JsonLayout:
 
     Args:
         path: The file.
-        names: Names of fields of a record, as far as they are known: an object with one of them is a record.
+        names: Names of fields of a record, as far as they are known: an object with more of them than the elements
+            of its arrays is a record.
 
     Raises:
         DefinitionError: The file cannot be read, or several arrays may hold the records.
@@ -171,7 +185,7 @@ def find_json_layout(path: Path, names: Collection[str] = ()) -> JsonLayout:
             return JsonLayout(form="lines")  # whose first line is invalid
         raise
     is_one_line = start == end and (not follower or text.line > end)
-    if not follower and outline.arrays and not outline.names & set(names):
+    if not follower and outline.arrays and not outline.is_record(names):
         members = _choose_array(path, outline.arrays)
         has_inner = ".".join(members) in {"features", "hits.hits"}
         return JsonLayout(form="array", members=members, has_records_in_elements=has_inner)
@@ -234,9 +248,9 @@ def _walk_object(text: _JsonText, outline: _Outline, path: tuple[str, ...]) -> N
         if start == "{" and len(path) + 1 < MAX_DEPTH:
             _walk_object(text, outline, (*path, name))
         elif start == "[":
-            count = _count_elements(text)
-            if count:
-                outline.arrays[*path, name] = count
+            array = _read_array(text)
+            if array is not None:
+                outline.arrays[*path, name] = array
         else:
             text.take_value()
         if text.peek() != "}":
@@ -244,18 +258,24 @@ def _walk_object(text: _JsonText, outline: _Outline, path: tuple[str, ...]) -> N
     text.take("}")
 
 
-def _count_elements(text: _JsonText) -> int:
-    """Count the elements of an array of objects; 0 for another array."""
+def _read_array(text: _JsonText) -> _Array | None:
+    """Read an array in pieces; None if it is not one of objects."""
     text.take("[")
-    count, is_of_objects = 0, True
+    count, first, is_of_objects = 0, "", True
     while text.peek() != "]":
         is_of_objects = is_of_objects and text.peek() == "{"
-        text.take_value()
+        value = text.take_value()
+        first = first or value
         count += 1
         if text.peek() != "]":
             text.take(",")
     text.take("]")
-    return count if is_of_objects else 0
+    return _Array(count=count, names=_list_names(json.loads(first))) if count and is_of_objects else None
+
+
+def _list_names(element: dict[str, Any]) -> frozenset[str]:
+    inner = element.get("properties", element.get("_source"))
+    return frozenset(element) | (frozenset(inner) if isinstance(inner, dict) else frozenset())
 
 
 def _skip_value(text: _JsonText) -> None:
@@ -264,7 +284,7 @@ def _skip_value(text: _JsonText) -> None:
         case "{":
             _walk_object(text, _Outline(), ())
         case "[":
-            _count_elements(text)
+            _read_array(text)
         case _:
             text.take_value()
 
@@ -278,15 +298,15 @@ def _is_first_line_closed(path: Path) -> bool:
     return first.endswith(b"}")
 
 
-def _choose_array(path: Path, arrays: dict[tuple[str, ...], int]) -> tuple[str, ...]:
+def _choose_array(path: Path, arrays: dict[tuple[str, ...], _Array]) -> tuple[str, ...]:
     usual = [members for name in USUAL_ARRAYS for members in arrays if ".".join(members) == name]
     if len(arrays) > 1 and not usual:
         _reject_arrays(path, arrays)
     return usual[0] if usual else next(iter(arrays))
 
 
-def _reject_arrays(path: Path, arrays: dict[tuple[str, ...], int]) -> NoReturn:
-    found = ", ".join(f"`{format_name('.'.join(members))}` ({count:,})" for members, count in arrays.items())
+def _reject_arrays(path: Path, arrays: dict[tuple[str, ...], _Array]) -> NoReturn:
+    found = ", ".join(f"`{format_name('.'.join(members))}` ({array.count:,})" for members, array in arrays.items())
     expected = f"one array of records in the object, got {count_noun(len(arrays), 'array')}: {found}"
     name = ".".join(next(iter(arrays)))
     reject_line(path, 1, expected, hint=f"`jq -c '.{name}[]' FILE` writes the records of one, one per line.")

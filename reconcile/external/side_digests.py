@@ -116,7 +116,7 @@ def make_digests(
     new = [_digest_side(connection, bucketed_layout, side) for side in sides]
     for side in sides:
         _merge(connection, side.number, young)
-    files = sum(len(side.files) for side in sides)
+    files = sum(len(side.files) or 1 for side in sides)  # rows that were copied count as one file
     return bucketed_layout, Read(files=sum(new), reused=files - sum(new))
 
 

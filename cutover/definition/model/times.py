@@ -303,6 +303,8 @@ def _is_time(text: str) -> bool:
 
 def _name_unix_form(text: str, *, is_number: bool) -> str | None:
     seconds, _, fraction = text.partition(".")
+    if seconds.startswith("0"):
+        return None  # a code
     low, high = YEARS_2000_TO_2100
     for unit, per_second in _UNIX:
         if low * per_second <= int(seconds) < high * per_second:

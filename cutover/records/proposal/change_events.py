@@ -6,7 +6,10 @@ from typing import Any
 from cutover.definition.model.topic import JsonPath
 from cutover.records.reference.values import JsonObject
 
-_NAMES = {"op": "op", "ts_ms": "changed_at"}
+CHANGE_TIME = "changed_at"
+"""Column with the time of a change, which is when it happened: the times in the row are those of the row."""
+
+_NAMES = {"op": "op", "ts_ms": CHANGE_TIME}
 _ENVELOPE = frozenset({"before", "after", "op"})
 
 

@@ -1,78 +1,23 @@
-"""Inference of a column: the narrowest type for which the parser accepts all values, and its meaning by its name.
-
-Names show times, identifiers, and numbers whose sum has no meaning.
-"""
+"""Inference of a column's type: the narrowest type for which the parser accepts all values."""
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, name_time_form
+from cutover.definition.model.topic import MAX_PRECISION
 from cutover.records.csv_files import DecimalMark, NumberMarks, convert_cell, is_null_text
+from cutover.records.proposal.names import is_identifier_name, is_reference_name, is_time_name
 from cutover.records.proposal.time_formats import DateOrder, TimePatterns, name_unsupported_time
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import read_field
 from cutover.records.reference.job_reader import UnreadableError
 from cutover.records.reference.scalars import parse_value
 from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject
-
-TIME_WORDS = ("time", "date", "ts", "_at")
-LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
-"""Parts of names of columns with the time at which a record reached the log."""
-
-EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
-"""Parts of names of event times, the best first."""
-
-_IDS = """
-    id ids seq sequence number no nr num uuid guid key code zip zipcode postcode plz phone
-    row index idx line version year month day weekday hour minute port isbn ean sku
-"""
-_ENTITIES = """
-    customer client user account store shop station device sensor product vehicle driver merchant seller buyer member
-"""
-_LEVELS = """
-    delay duration latency lag wait elapsed age took gap offset
-    rate ratio share percent pct percentage temperature temp price score speed lat lon lng latitude longitude
-    altitude avg average mean median min max humidity pressure level balance stock rating rank magnitude mag depth
-    coordinate voltage cpu usage utilization
-"""
-_ID_WORDS = frozenset(_IDS.split())
-_ENTITY_WORDS = frozenset(_ENTITIES.split())
-_LEVEL_WORDS = frozenset(_LEVELS.split())
-
-
-def is_time_name(name: str) -> bool:
-    """Return whether a column is a time, judging by words such as `date`."""
-    lower = name.lower()
-    return lower == "at" or any(word in lower for word in (*TIME_WORDS, *LOG_WORDS))
-
-
-def is_id_name(name: str) -> bool:
-    """Return whether a column identifies something, or is another number that is neither summed nor averaged."""
-    return bool(_split_name(name) & _ID_WORDS)
-
-
-def is_reference_name(name: str) -> bool:
-    """Return whether a number of this name refers to something, such as `customer` or `customer_id`."""
-    return bool(_split_name(name) & (_ID_WORDS | _ENTITY_WORDS))
-
-
-def is_additive_name(name: str) -> bool:
-    """Return whether values may be summed: they are neither durations nor ratios nor levels."""
-    return not _split_name(name) & _LEVEL_WORDS
-
-
-def rank_by_words(name: str, words: Sequence[str]) -> int:
-    """Return the position of the first word that is a part of the name; the number of words if none is."""
-    return next((place for place, word in enumerate(words) if word in name.lower()), len(words))
-
-
-def _split_name(name: str) -> set[str]:
-    return {part.lower() for part in re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name) if part}
-
 
 WHOLE_TEXT = "whole text"
 """Integers of CSV with more than 38 digits: strings, unless a value with a fraction shows that they are numbers."""
@@ -111,6 +56,9 @@ MAX_DISTINCT = 20_000
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 _SHORT_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_DOUBLE_DIGITS = 17
+"""Digits with which every double is written; a number with more is rounded."""
+
 _SHORT_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?")
 USUAL_FORMS = {"bigint": _SHORT_WHOLE, "double": _SHORT_NUMBER}
 """Type -> form of cells that are certainly valid; other cells may be valid, too."""
@@ -153,6 +101,7 @@ class ColumnValues:
     marks: NumberMarks = field(default_factory=NumberMarks)
     first_comma: Example | None = None  # first number with a comma
     mark: DecimalMark | None = None  # decimal mark of cells that are not numbers of JSON, which the whole file shows
+    first_long: Example | None = None  # first number with more digits than a double holds
     distinct: set[str] = field(default_factory=set)  # at most MAX_DISTINCT
     step: int | None = None  # difference between successive integers: 1 or -1; 0: they differ; None: one value
     zero_led: bool = False  # some text of digits has a leading zero
@@ -241,7 +190,7 @@ class ColumnValues:
             self.low, self.high = min(self.low, number), max(self.high, number)
             return True
         if self.type == "double" and len(self.marks.possible) == 1:
-            return _SHORT_NUMBER.fullmatch(value) is not None
+            return len(value) <= _DOUBLE_DIGITS and _SHORT_NUMBER.fullmatch(value) is not None
         return self.type == "timestamp" and USUAL_TIME.fullmatch(value) is not None
 
     def _is_usual_json(self, value: Any) -> bool:
@@ -252,9 +201,8 @@ class ColumnValues:
                 number = int(value.text)
                 self.low, self.high = min(self.low, number), max(self.high, number)
                 return len(value.text) <= self._digits[0]
-            return (
-                self.type == "double" and "decimal" not in self._job_types and bool(_SHORT_NUMBER.fullmatch(value.text))
-            )
+            is_short = len(value.text) <= _DOUBLE_DIGITS and _SHORT_NUMBER.fullmatch(value.text) is not None
+            return self.type == "double" and "decimal" not in self._job_types and is_short
         if not isinstance(value, str):
             return False
         if self.type == "string":
@@ -275,6 +223,11 @@ class ColumnValues:
             self.marks.add(value)
             if "," in value and self.first_comma is None:
                 self.first_comma = Example(line=line, value=value)
+        text = value.text if isinstance(value, JsonNumber) else value if self.is_cell else ""
+        if self.first_long is None and _SHORT_NUMBER.fullmatch(text):
+            digit_count = len(text.replace(".", "").lstrip("-0"))
+            if _DOUBLE_DIGITS < digit_count <= MAX_PRECISION and Decimal(float(text)) != Decimal(text):
+                self.first_long = Example(line=line, value=value)
         if not self.is_cell and isinstance(value, str) and value[:1] == "0" and value[1:2].isdigit():
             self.zero_led = True
 
@@ -318,7 +271,7 @@ class ColumnValues:
         if self.type == "timestamp":
             return "timestamp", "iso"
         patterns = self.patterns.list_patterns(orders)
-        if patterns and (len(patterns) == 1 or self.patterns.has_half_day):
+        if patterns and (len(patterns) == 1 or self.patterns.usual_order is not None):
             return "timestamp", patterns[0]
         if self.job_type is not None:
             return self.job_type, "iso" if self.job_type == "timestamp" else ""
@@ -326,9 +279,11 @@ class ColumnValues:
             for form, per_second in EPOCH_FORMATS.items():
                 if YEARS_2000_TO_2100[0] * per_second <= self.low <= self.high < YEARS_2000_TO_2100[1] * per_second:
                     return "timestamp", form
-        if self.is_cell and self.type in {"string", "double"} and self.marks.are_numbers and self.marks.has_marks:
-            return ("double" if self.mark is not None else "string"), ""
-        return ("string" if self.type in {None, WHOLE_TEXT} else str(self.type)), ""
+        kind = "string" if self.type in {None, WHOLE_TEXT} else str(self.type)
+        if self.is_cell and kind in {"string", "double"} and self.marks.are_numbers and self.marks.has_marks:
+            kind = "double" if self.mark is not None else "string"
+        is_identifier = self.is_cell and kind == "double" and is_identifier_name(self.name)
+        return ("string" if is_identifier else kind), ""
 
     @property
     def job_type(self) -> str | None:

@@ -4,7 +4,6 @@ All records are read. Lateness and window are measured when the columns are know
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,22 +19,19 @@ from cutover.definition.model.topic import (
     JsonPath,
     Topic,
     format_path,
-    parse_path,
 )
-from cutover.errors import DefinitionError
-from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, name_fields, rewrite_number
-from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
-from cutover.records.proposal.columns import (
+from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, rewrite_number
+from cutover.records.proposal.change_events import CHANGE_TIME, find_envelope, flatten_event, name_event_fields
+from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
+from cutover.records.proposal.names import (
     EVENT_WORDS,
     LOG_WORDS,
-    MAX_DISTINCT,
-    WIDE_WHOLE,
-    ColumnValues,
     is_additive_name,
     is_id_name,
     is_reference_name,
     rank_by_words,
 )
+from cutover.records.proposal.nested_fields import NestedFields, name_json_fields
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.proposal.time_formats import is_clock_time
 from cutover.records.record_files import format_json_value
@@ -47,7 +43,7 @@ from cutover.records.reference.values import InvalidValueError, JsonObject
 SAMPLE = 1_000
 """Number of newest records of a topic from which a definition is proposed."""
 
-_DECORATED_NUMBER = re.compile(r"\(?[-+]?[$€£¥]? ?[-+]?[0-9][0-9.,' ]*(?: ?[%$€£¥])\)?|[(+$€£¥-]+ ?[0-9][0-9.,' ]*\)?")
+_DECORATED_NUMBER = re.compile(r"\(?[-+]?[$€£¥]?\s?[-+]?[0-9][0-9.,'\s]*[%$€£¥]\)?|[(+$€£¥-]+\s?[0-9][0-9.,'\s]*\)?")
 
 MAX_DISTINCT_SHARE = 0.5
 MIN_ROWS_COUNTED = 100
@@ -91,6 +87,7 @@ class Guess:
     nested: Mapping[str, frozenset[str]] = field(default_factory=dict)  # name of an object -> names of its members
     pace: Pace = field(default_factory=Pace)
     where: str | None = None
+    is_from_nested_fields: bool = False
 
     @property
     def schema(self) -> tuple[str, ...]:
@@ -123,7 +120,8 @@ class Survey:
     stated_format: str | None = None  # pattern of times that the user states
     columns: dict[str, ColumnValues] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)  # name -> text of the header
-    paths: dict[str, JsonPath] = field(default_factory=dict)  # of the columns of change events
+    nested: NestedFields | None = None  # fields inside of objects, if they are read
+    paths: dict[str, JsonPath] = field(default_factory=dict)  # of the columns of change events, and inside of objects
     envelope: JsonPath | None = None  # path of the change event in each record
     sample: list[tuple[Mapping[str, Any], int]] = field(default_factory=list)  # first records, and their partitions
     rows: int = 0
@@ -147,6 +145,10 @@ class Survey:
 
     def add_object(self, line: int, record: Mapping[str, Any], partition: int = 0) -> None:
         """Add one object of JSON: of a change event the row after the change, if the first record is one."""
+        if self.nested is not None:
+            self.add(line, self.nested.flatten(record), partition)
+            self.paths = {name: path for path, name in self.nested.names.items()}
+            return
         if self.rows == 0:
             self.envelope = find_envelope(record)
         if self.envelope is None:
@@ -169,7 +171,7 @@ class Survey:
         Lateness and window are those of the first records; `complete_guess` measures them from all records of a file.
         """
         self._choose_marks()
-        names = {} if self.is_cells or self.paths else _name_json_fields(list(self.columns))
+        names = {} if self.is_cells or self.paths else name_json_fields(list(self.columns))
         omissions = self._find_omissions(names)
         candidates = [
             self._make_column(column, names.get(name, name))
@@ -177,7 +179,8 @@ class Survey:
             if name not in omissions
         ]
         times = [column for column in candidates if column.type == "timestamp"]
-        event = _choose_event_time(times) or _choose_event_time(
+        changes = [column for column in times if self.envelope is not None and column.name == CHANGE_TIME]
+        event = _choose_event_time(changes or times) or _choose_event_time(
             [column for column in candidates if column.type == "date"]
         )
         time_format: str = event.form or "iso" if event else "iso"
@@ -201,8 +204,9 @@ class Survey:
                 for text, path in (self.paths or {text: (text,) for text in names}).items()
                 if text not in omissions
             },
-            where="op <> 'd'" if self.paths else None,
+            where="op <> 'd'" if self.envelope is not None else None,
             nested=self._list_nested(),
+            is_from_nested_fields=self.nested is not None,
         )
         return guess if event is None else replace(guess, pace=self._measure_sample(guess))
 
@@ -299,24 +303,6 @@ def complete_guess(guess: Guess, times: RecordTimes, key_count: int | None) -> G
     return replace(guess, pace=pace, log_time=log_time)
 
 
-def _name_json_fields(texts: Sequence[str]) -> dict[str, str]:
-    """Map each field of JSON whose name is not valid for a column, but can be in a path, to a valid name."""
-    names = dict(zip(texts, name_fields(texts), strict=True))
-    has_unique_name = Counter(text.lower() for text in texts)
-    return {
-        text: name
-        for text, name in names.items()
-        if text != name and has_unique_name[text.lower()] == 1 and _can_be_path(text)
-    }
-
-
-def _can_be_path(text: str) -> bool:
-    try:
-        return bool(text) and parse_path(format_path((text,))) == (text,)
-    except DefinitionError:
-        return False
-
-
 def _explain_omission(column: ColumnValues, name: str, names_used: Mapping[str, str], place: int) -> str | None:
     kind = column.propose_type()[0]
     if not IDENTIFIER.match(name):
@@ -330,10 +316,10 @@ def _explain_omission(column: ColumnValues, name: str, names_used: Mapping[str, 
     if column.is_nested:
         return NESTED
     if column.conflict is not None and column.example is not None and column.job_type is None:
-        values = (
+        first, conflict = (
             f"{format_json_value(example.value)} (line {example.line})" for example in (column.example, column.conflict)
         )
-        return f"no type accepts both {' and '.join(values)}"
+        return f"no type accepts {first}" if first == conflict else f"no type accepts both {first} and {conflict}"
     return None
 
 
@@ -350,6 +336,9 @@ def _describe_doubt(values: ColumnValues, kind: str, form: str, orders: Sequence
         elif kind == "double":
             number = rewrite_number(comma.value, values.mark or ".")
             yield f"`produce` sends {format_json_value(comma.value)} as {number}"
+    if kind == "double" and values.first_long is not None:
+        text = format_json_value(values.first_long.value)
+        yield f"double, which rounds {text} (line {values.first_long.line}); a decimal of enough digits is exact"
 
 
 def _describe_nulls(values: ColumnValues, kind: str) -> Iterator[str]:
@@ -433,7 +422,7 @@ def _choose_amount(columns: Sequence[Column], rows: int) -> str | None:
         c
         for c in columns
         if _is_measured(c.type)
-        and not is_reference_name(c.name)
+        and not (is_id_name(c.name) if c.type == "double" else is_reference_name(c.name))
         and c.time_form is None
         and not (c.is_row_number and rows > MIN_ROWS_COUNTED)
     ]

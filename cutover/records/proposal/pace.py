@@ -208,7 +208,10 @@ def _propose_window(events: Micros, key_count: int | None) -> tuple[str, int, st
     inner = _cut_outliers(events)
     cut = (len(events) - len(inner)) // 2
     span = max(1, int(inner[-1] - inner[0]))
-    records_per_window = {text: len(inner) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
+    shortest = DAY if not np.any(events % DAY) else 0  # of dates
+    records_per_window = {
+        text: len(inner) * seconds * SECOND / span for seconds, text in WINDOWS if seconds * SECOND >= shortest
+    }
     window = next(
         (
             text

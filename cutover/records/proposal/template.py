@@ -246,9 +246,10 @@ def _describe_malformed(guess: Guess) -> str:
         (guess.malformed, "malformed whatever the schema says (NaN, or beyond the limits)"),
         (undated, f"malformed because `{guess.event_time}` is missing"),
     )
-    records = "record" if guess.rows == 1 else "records"
+    total = guess.rows + guess.malformed
+    records = "record" if total == 1 else "records"
     return "".join(
-        f"        # {count:,} of {guess.rows:,} {records} {'is' if count == 1 else 'are'} {reason}.\n"
+        f"        # {count:,} of {total:,} {records} {'is' if count == 1 else 'are'} {reason}.\n"
         for count, reason in reasons
         if count
     )

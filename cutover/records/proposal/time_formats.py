@@ -6,7 +6,7 @@ records may show it, since the records of most files are sorted. What remains am
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
@@ -86,7 +86,7 @@ class TimePatterns:
 
     stated: str | None = None  # pattern that the user states
     chains: list[PatternChain] | None = None  # None: no value yet
-    has_half_day: bool = field(default=False)  # AM or PM, which are most common where the month is first
+    usual_order: DateOrder | None = None  # by AM or PM, or by points, where no value shows it
 
     def add(self, value: object) -> None:
         """Add a value."""
@@ -94,12 +94,12 @@ class TimePatterns:
             self.chains = []
             return
         if self.chains is None:
-            self.has_half_day = re.search("[AaPp][Mm]", value) is not None
+            self.usual_order = _find_usual_order(value)
             self.chains = _list_chains(value, self.stated)
         self.chains = [chain for chain in self.chains if chain.add(value)]
 
     def list_patterns(self, orders: Sequence[DateOrder] = ()) -> tuple[str, ...]:
-        """List the patterns that remain: one if it is certain, of the order in which all records are sorted.
+        """List the patterns that remain, the usual one first: one if it is certain, or if all records are sorted by it.
 
         Args:
             orders: Orders in other columns of the file.
@@ -110,13 +110,20 @@ class TimePatterns:
             chains = sorted_chains
         if len(chains) > 1 and len(set(orders)) == 1:
             chains = [chain for chain in chains if chain.order in orders] or chains
-        return tuple(chain.patterns[0] for chain in chains)
+        return tuple(chain.patterns[0] for chain in sorted(chains, key=lambda chain: chain.order != self.usual_order))
 
     @property
     def order(self) -> DateOrder | None:
         """Return the order of day and month if the values alone show it; None if they do not, or if it has a name."""
         chains = self.chains or []
         return chains[0].order if len(chains) == 1 and chains[0].order != "year first" else None
+
+
+def _find_usual_order(text: str) -> DateOrder | None:
+    """Find the order of day and month that times of this form usually have."""
+    if re.search("[AaPp][Mm]", text):
+        return "month first"
+    return "day first" if re.match(r"[0-9]{1,2}[.][0-9]{1,2}[.]", text) else None
 
 
 def _list_chains(text: str, stated: str | None) -> list[PatternChain]:

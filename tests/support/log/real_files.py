@@ -178,6 +178,13 @@ KINDS = {
         event_time="date",
         time_format="yyyyMMdd",
     ),
+    "dates with points of a single day": Kind(
+        name="a.csv",
+        text=join_rows("Datum;shop;Kurs", *make_rows("01.03.2024;{shop};{n},25")),
+        event_time="Datum",
+        time_format="dd.MM.yyyy",
+        notes=("no value shows that it is `dd.MM.yyyy`",),
+    ),
     "named months": Kind(
         name="a.csv",
         text=join_rows("shop,amount,date", *make_rows("{shop},{n},0{day}-May-2024 10:{minute:02}")),
@@ -223,6 +230,18 @@ KINDS = {
         event_time="day",
         key="station_id",
         types={"riders": "bigint"},
+    ),
+    "stations with leading zeros, and measures with more digits than doubles": Kind(
+        name="a.csv",
+        text=join_rows(
+            "STATION,DATE,place_id,device_level,balance",
+            *(f"0100109999{n % 3},2024-05-0{n + 1},61.{n}0,{n}.5,123456789012345678.{n}1" for n in range(6)),
+        ),
+        event_time="DATE",
+        key="STATION",
+        types={"STATION": "string", "place_id": "string", "balance": "double"},
+        measures=("events", "average", "largest"),
+        notes=('`balance`: double, which rounds "123456789012345678.01" (line 2)',),
     ),
     "an integer that becomes a fraction after 1,000 records": Kind(
         name="a.csv",
@@ -287,6 +306,41 @@ KINDS = {
         first={"id": "q0", "longitude": 10.5, "latitude": 59.9},
         notes=("the properties of each feature",),
     ),
+    "GeoJSON of which records and collection have a field of one name": Kind(
+        name="a.geojson",
+        text=json.dumps(
+            {
+                "type": "FeatureCollection",
+                "time": 1_714_557_600_000,
+                "features": [
+                    feature | {"properties": {"type": "earthquake", "shop": "Oslo", "time": 1_714_557_600_000 + n}}
+                    for n, feature in enumerate(FEATURES)
+                ],
+            }
+        ),
+        event_time="time",
+        time_format="millis",
+        key="type",
+        types={"type": "string"},
+        measures=("events", "average", "largest"),
+        first={"type": "earthquake", "id": "q0"},
+    ),
+    "a time inside of objects": Kind(
+        name="a.jsonl",
+        text="\n".join(
+            json.dumps(
+                {
+                    "specversion": "1.0",
+                    "data": {"shop": row["shop"], "order": {"amount": row["amount"], "at": row["at"]}},
+                }
+            )
+            for row in make_records()
+        ),
+        event_time="data_order_at",
+        key="data_shop",
+        types={"data_order_amount": "bigint"},
+        notes=("No field at the top of a record is a time",),
+    ),
     "hits of Elasticsearch": Kind(
         name="a.json",
         text=json.dumps({"took": 3, "hits": {"total": {"value": 6}, "hits": HITS}}),
@@ -318,6 +372,25 @@ KINDS = {
         time_format="millis",
         types={"total": "decimal(18,2)", "op": "string", "id": "bigint"},
         notes=("Change events: deletions are filtered",),
+    ),
+    "change events of rows with a time of their own": Kind(
+        name="a.jsonl",
+        text="\n".join(
+            json.dumps(
+                {
+                    "payload": {
+                        "before": None,
+                        "after": {"created": 1_714_557_600_000_000 + n, "shop": SHOPS[n % 3], "amount": 1.5 * n},
+                        "op": "u",
+                        "ts_ms": 1_714_557_600_000 + n,
+                    }
+                }
+            )
+            for n in range(6)
+        ),
+        event_time="changed_at",
+        time_format="millis",
+        types={"created": "bigint", "amount": "double"},
     ),
     "names of JSON with blanks, and ours": Kind(
         name="a.jsonl",
