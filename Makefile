@@ -81,7 +81,7 @@ test-nightly: setup ## every property with many examples, generated with SEED=..
 	CUTOVER_TEST_COMPILED=1 $(PYTEST) -m '' tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
 alert-rules: setup ## generate infra/alerts/, the tables of alerts in docs/ and the heads of runbooks from the list of alerts
-	@.venv/bin/python -m cutover.reconcile.watch.alerts.generated
+	@.venv/bin/python -m cutover.reconcile.watch.alerts.catalogue
 
 capabilities: setup ## generate docs/capabilities.md from the tests of the runners' capabilities
 	@rm -f build/capabilities.jsonl; mkdir -p build

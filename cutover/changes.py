@@ -1,6 +1,6 @@
 """Changes that a person approves: the proposal that is shown, and the approval that is valid for this proposal alone.
 
-Each kind of change (`reconcile/gate/approval.py`: a stage; `streaming/replacement/swap.py`: a swap) subclasses
+Each kind of change (`reconcile/gate/stage.py`: a stage; `streaming/replacement/swap.py`: a swap) subclasses
 `Proposal` with everything on which the decision rests. Before it applies an approved change, it reads the same facts
 again and rejects the approval with `check_approval_unchanged` if one of them differs. The digest of the proposal is
 recorded with the change, so that a task which is retried finds that the change was applied already. The histories keep

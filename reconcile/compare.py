@@ -22,7 +22,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord, list_merged_spans
 from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
+from cutover.reconcile.attribution import causes, cells, dimension, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
 from cutover.reconcile.attribution.users_tables import compare_users_tables
@@ -31,7 +31,7 @@ from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
 from cutover.reconcile.early import open_windows
-from cutover.reconcile.preconditions import checks, damage, log_origin, seal
+from cutover.reconcile.preconditions import checks, log_state, seal
 from cutover.reconcile.preconditions.seal import Examined, SealError, SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.codec import scalar
@@ -53,7 +53,7 @@ from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.result.timeliness import OpenAnswers
-from cutover.reconcile.verdict import all_differences, decision, series, settlement
+from cutover.reconcile.verdict import decision, series, settlement
 from cutover.reconcile.verdict.acceptance import apply_rules, count_accepted_rows, describe_unfit
 from cutover.reconcile.verdict.decision import VerdictInput
 from cutover.records.classes import Class
@@ -102,7 +102,7 @@ def compare_at_cut(lake: PipelineLake, request: ComparisonRequest) -> Comparison
         lake: Pipeline to compare.
         request: Range, cut and rules of acceptance.
     """
-    log_check = log_origin.evaluate_log(lake)
+    log_check = log_state.evaluate_log(lake)
     examined = seal.evaluate_seal(lake, epoch=request.epoch)
     if log_check.breach is not None:
         breaches = (log_check.breach, *examined.seal.breaches)
@@ -128,10 +128,10 @@ class _Comparison:
         except SealError as error:
             breach = error.breach
         except LakeError as error:
-            breach = damage.make_damage_breach(error)
+            breach = seal.make_damage_breach(error)
         except duckdb.Error as error:
             tables = (evidence.epoch_log.table, evidence.batch)
-            known_breach = damage.find_damaged_file(tables) or damage.find_overflow_breach(self.lake.name, error)
+            known_breach = seal.find_damaged_file(tables) or seal.find_overflow_breach(self.lake.name, error)
             if known_breach is None:
                 raise
             breach = known_breach
@@ -155,7 +155,7 @@ class _Comparison:
         """
         if self.unreachable is not None:
             return self.unreachable
-        log_check = log_origin.evaluate_log(self.lake, count=True)
+        log_check = log_state.evaluate_log(self.lake, count=True)
         if log_check.breach is not None:
             raise SealError(log_check.breach)
         return log_check.note
@@ -174,7 +174,7 @@ class _Comparison:
             raise SealError(attribution.unproven)
         sides = attribution.sides
         if request.parquet is not None:
-            all_differences.write_all_differences(sides, request.parquet)
+            cells.write_all_differences(sides, request.parquet)
         settlement.make_epoch_tables(
             sides.connection, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table)
         )
@@ -234,13 +234,13 @@ class _Comparison:
             apart=series.measure_apart(sides),
             segments=series.find_over_represented(sides, pipeline),
             samples=series.list_excluded_records(sides, pipeline),
-            behind=all_differences.read_records_behind(sides, pipeline, limit=self.request.listed_rows),
+            behind=cells.read_records_behind(sides, pipeline, limit=self.request.listed_rows),
             differences=measured.listed,
             differences_total=cells.count_cells(sides),
             accepted=measured.accepted,
             contract=_list_expectations(evidence),
-            losses=loss.list_ranges(evidence.losses),
-            loss=loss.describe_losses(evidence.losses, sides.incomplete),
+            losses=log_state.list_ranges(evidence.losses),
+            loss=log_state.describe_losses(evidence.losses, sides.incomplete),
             notes=(*measured.notes, *_list_notes(pipeline, evidence), *filter(None, [self._check_log_again()])),
         )
 
@@ -266,8 +266,8 @@ class _Comparison:
             windows=windows,
             events=events,
             open_answers=measured.open_answers,
-            losses=loss.list_ranges(evidence.losses),
-            loss=loss.describe_losses(evidence.losses, measured.attribution.sides.incomplete),
+            losses=log_state.list_ranges(evidence.losses),
+            loss=log_state.describe_losses(evidence.losses, measured.attribution.sides.incomplete),
         )
 
 
@@ -417,7 +417,7 @@ def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:
         *notes,
         *evidence.delivered.sentences,
         *dimension.list_dimension_notes(evidence),
-        *loss.list_loss_notes(evidence.losses),
+        *log_state.list_loss_notes(evidence.losses),
     ]
 
 

@@ -15,13 +15,13 @@ from cutover.log.topic_partitions import format_partition_number
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
-from cutover.reconcile.report import files, steps, verdicts
+from cutover.reconcile.report import files, steps
 from cutover.reconcile.report.steps import Detail
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, format_number, when
-from cutover.reconcile.verdict import history, records
+from cutover.reconcile.verdict import decision, history, records
 from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.watch.status import WatchStatus
 from cutover.runbooks import split_head
 from cutover.settings import Settings
@@ -129,7 +129,7 @@ def _pages(line: RecordedComparison) -> set[str | None]:
     """Return the pages that a comparison named: of its verdict, and of each broken part of its seal."""
     is_within_policy = bool((line.result.get("policy") or {}).get("within", True))
     breaches = (line.result.get("seal") or {}).get("breaches", [])
-    return {verdicts.RUNBOOKS[verdicts.name_outcome(line.verdict, within=is_within_policy)]} | {
+    return {decision.RUNBOOKS[decision.name_outcome(line.verdict, within=is_within_policy)]} | {
         breach.get("runbook") for breach in breaches
     }
 
@@ -179,7 +179,7 @@ def _find_report(lake: PipelineLake, name: str) -> Report | None:
     try:
         for comparison in history.list_current_first(lake)[:1]:
             result = files.read_report(lake.settings, lake.name, comparison.run_id)
-            return result if verdicts.find_runbook(result) == name else None
+            return result if decision.find_runbook(result) == name else None
     except CutoverError:  # a page is wanted most where something cannot be read
         return None
     return None

@@ -24,7 +24,6 @@ from cutover.reconcile.audit import noise
 from cutover.reconcile.compare import compare_at_cut, format_iso_time
 from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.report import files
-from cutover.reconcile.report.forms import text_forms
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetadata
@@ -39,7 +38,7 @@ TRIES = 20
 def _render_metrics(lake: PipelineLake, _: Report) -> str:
     """Render the metrics of the pipeline's current comparison; a comparison at an older cut never replaces it."""
     current = history.list_current_first(lake)[:1]
-    return text_forms.render_prometheus(files.read_report(lake.settings, lake.name, line.run_id) for line in current)
+    return files.render_prometheus(files.read_report(lake.settings, lake.name, line.run_id) for line in current)
 
 
 @read_once()

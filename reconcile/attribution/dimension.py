@@ -1,43 +1,133 @@
 """Rows that differ because the paths joined the same records with different versions of a dimension, found by a refold.
 
-For windows where this is possible, the records are read from the log and joined twice: with the versions that the
-stream's epochs recorded, and with those that the batch run recorded. If the first result equals the stream's row (with
-late rows merged), the second one becomes the row of an additional stage; if it equals batch, versions are the cause.
-A team's SQL may also count future rows and duplicates: there both results are computed with these classes as well.
+For windows where this is possible, Spark reads the records from the log and joins them twice: with the versions that
+the stream's epochs recorded, and with those that the batch run recorded. If the first result equals the stream's row
+(with late rows merged), the second one becomes the row of an additional stage; if it equals batch, versions are the
+cause. A team's SQL may also count future rows and duplicates: there both results are computed with these classes too.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or a constant
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.engine.queries import fetch_number
+from cutover.engine.spark import session
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import Rejoin, Spans
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import IndexKind
+from cutover.lake.tables.schemas import IndexKind, partial_schema
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.attribution import refold
-from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import differing_groups
 from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
-from cutover.reconcile.preconditions import settings_in_force
+from cutover.reconcile.preconditions import checks
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.finding import DIMENSION
 from cutover.reconcile.result.seal import DimensionVersions, SealBreach
+from cutover.records import classify
 from cutover.records.classes import Class
-from cutover.records.reading.scan import Offsets
+from cutover.records.classify import classify_records
+from cutover.records.enrich import Dimensions
+from cutover.records.fold import finish_sql
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
+from cutover.records.reading.scan import Offsets, read_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefoldPart:
+    """Windows, with the offsets of their records and the versions to join them with."""
+
+    windows: tuple[int, ...]  # starts, microseconds
+    reads: Offsets
+    by_stream: Spans
+    by_batch: Spans
+
+
+def create_refold_tables(
+    connection: duckdb.DuckDBPyConnection,
+    lake: PipelineLake,
+    parts: Sequence[RefoldPart],
+    *,
+    into: tuple[str, str],
+    further: Sequence[Class] = (),
+) -> EffectiveSettings:
+    """Create two tables with the rows of `fold.finish_sql`: joined as the stream did, and as batch did.
+
+    Args:
+        connection: Connection that gets the tables.
+        lake: Pipeline whose log is read again.
+        parts: Windows, their offsets, and the versions of each side.
+        into: Names of the two tables.
+        further: Classes that are folded as well: each additional table folds one more of them (`table_with_classes`).
+
+    Returns:
+        The settings in force in the Spark session that folded them.
+
+    Raises:
+        LakeError: A version cannot be read.
+    """
+    pipeline = lake.pipeline
+    spark, rejoin = session(lake.settings, app=f"cutover reconcile {pipeline.name}"), Rejoin(lake)
+    for name, side in zip(into, ("by_stream", "by_batch"), strict=True):
+        rows = []
+        for part in parts:
+            spans = {
+                lookup: joined_versions.spans_to_read(getattr(part, side)[lookup], [part.reads], (0, ""))
+                for lookup in pipeline.lookups
+            }
+            records = read_records(spark, lake, (part.reads,))
+            rows.append(
+                _aggregate_windows(
+                    _classify_without_late(records, pipeline, rejoin.frames(spark, spans)), pipeline, part.windows
+                )
+            )
+        connection.register("refolded", pa.concat_tables(rows))
+        for class_count in range(len(further) + 1):
+            folded = finish_sql(pipeline, "refolded", keep=(Class.ACCEPTED, *further[:class_count]))
+            connection.execute(f"CREATE TEMP TABLE {table_with_classes(name, class_count)} AS {folded}")
+        connection.unregister("refolded")
+    return readback.read_session_settings(spark, pipeline)
+
+
+def table_with_classes(name: str, class_count: int) -> str:
+    """Return the table of `create_refold_tables` in which the first `class_count` further classes are folded too."""
+    return f"{name}_{class_count}" if class_count else name
+
+
+def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+    """Return classified rows without lateness; records with an id count once, as in batch."""
+    rows = parse_records(records, pipeline, dimensions)
+    if pipeline.source.record_id is None:
+        return classify_records(rows, pipeline, watermark_micros=None)
+    return classify_records(
+        classify.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=classify.IS_TWIN
+    )
+
+
+def _aggregate_windows(classified: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
+    """Aggregate the rows of windows (starts in microseconds) in the schema of partial aggregates."""
+    starts = ", ".join(f"{start}L" for start in windows)
+    selected = classified.where(f"unix_micros(window_start) IN ({starts})")
+    schema = partial_schema(pipeline)
+    return aggregate_partials(selected, pipeline).toArrow().select(schema.names).cast(schema)
+
 
 AS_STREAM, AS_BATCH, SEEN = "joined_as_stream", "joined_as_batch", "seen_by_stream"
 _MERGED = 1  # the stage with late rows merged: the stream's value of every record that counts
@@ -74,7 +164,7 @@ def stage_refold(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> Si
         for suspect in suspects
     ]
     further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
-    in_force = refold.create_refold_tables(sides.connection, lake, parts, into=(AS_STREAM, AS_BATCH), further=further)
+    in_force = create_refold_tables(sides.connection, lake, parts, into=(AS_STREAM, AS_BATCH), further=further)
     _check_settings(lake.pipeline, evidence, batch_runs.read_effective_runs(lake), in_force)
     return _add_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
@@ -102,9 +192,7 @@ def _check_settings(
     pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], in_force: EffectiveSettings
 ) -> None:
     text = next(
-        settings_in_force.list_session_differences(
-            pipeline, batch_runs.find_effective_settings(runs, evidence.run), in_force
-        ),
+        checks.list_session_differences(pipeline, batch_runs.find_effective_settings(runs, evidence.run), in_force),
         None,
     )
     if text is not None:
@@ -253,8 +341,7 @@ def _add_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] = 
         return sides
     is_moved = f"EXISTS (SELECT 1 FROM {moved_table} m WHERE {layout.same_key('m', 'r')}"
     replaced = " UNION ALL BY NAME ".join(
-        f"SELECT * FROM {refold.table_with_classes(AS_BATCH, class_count)} r"
-        f" WHERE {is_moved} AND m.__also = {class_count})"
+        f"SELECT * FROM {table_with_classes(AS_BATCH, class_count)} r WHERE {is_moved} AND m.__also = {class_count})"
         for class_count in range(len(further) + 1)
     )
     connection.execute(
@@ -271,8 +358,8 @@ def _compare_folds(sides: Sides, class_count: int) -> None:
     """
     connection, layout, keys = sides.connection, sides.layout, key_columns(sides.layout)
     as_stream, as_batch = (
-        refold.table_with_classes(AS_STREAM, class_count),
-        refold.table_with_classes(AS_BATCH, class_count),
+        table_with_classes(AS_STREAM, class_count),
+        table_with_classes(AS_BATCH, class_count),
     )
     is_suspected = "epoch_us(window_start) IN (SELECT start FROM suspected_windows)"
     names = (f"{SEEN}_{class_count}", f"expected_{class_count}")

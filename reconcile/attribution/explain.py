@@ -27,12 +27,12 @@ from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells, log_rows
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.attribution.loss import describe_touching
 from cutover.reconcile.comparison.batch_job import compare_jobs
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import SharedTable, additive
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
+from cutover.reconcile.preconditions.log_state import describe_touching
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import Scalar, encode_tree, scalar
 from cutover.reconcile.result.finding import CellStep

@@ -36,9 +36,8 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
-from cutover.reconcile.attribution import claims, log_rows
-from cutover.reconcile.attribution.claims import FoldedPlace, Place, Position
-from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion
+from cutover.reconcile.attribution import log_rows
+from cutover.reconcile.attribution.log_rows import FoldedPlace, LogReader, Place, Position, ReadPortion
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.duplicates import SWAPPED
@@ -217,12 +216,12 @@ class Proof:
 
     def _confirms_batch(self, claim: _Claim) -> bool:
         refolded = self._folded[claim.place]
-        return refolded.are_twins_sound and claims.matches_log(refolded.batch, claim.sides[-1])
+        return refolded.are_twins_sound and log_rows.matches_log(refolded.batch, claim.sides[-1])
 
     def _is_confirmed(self, claim: _Claim, stages: int) -> bool:
         refolded = self._folded[claim.place]
         stage_pairs = zip(refolded.stages, claim.sides[:stages], strict=True)
-        return refolded.are_twins_sound and all(claims.matches_log(expected, rows) for expected, rows in stage_pairs)
+        return refolded.are_twins_sound and all(log_rows.matches_log(expected, rows) for expected, rows in stage_pairs)
 
     def _collect_claims(self, sides: Sides, query: str, tables: Sequence[str]) -> list[_Claim]:
         """Create `claimed_places` from a query of places, and fold those without a cached proof from the log."""
@@ -298,7 +297,9 @@ class Proof:
         start, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
         classes = [str(name) for name in sides.merged if not self._is_refolded(sides, name)]
         rows = place_records(self.lake.pipeline, raw, dimensions)
-        return claims.fold_places(self.lake.pipeline, rows, _read_ledger(sides.connection, start, end), places, classes)
+        return log_rows.fold_places(
+            self.lake.pipeline, rows, _read_ledger(sides.connection, start, end), places, classes
+        )
 
 
 def find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:

@@ -18,7 +18,7 @@ from cutover.definition.model.policy import MAX_ACCEPTED_ROWS
 from cutover.lake.journal import Journal
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
-from cutover.reconcile.audit.blame import BlamedMeasure, DifferenceSize
+from cutover.reconcile.audit.run import BlamedMeasure, DifferenceSize
 from cutover.reconcile.journal_rows import NoiseRow, list_result_rows
 from cutover.reconcile.result.parts import NoiseLevel, NoiseMeasure
 from cutover.settings import Settings

@@ -44,7 +44,7 @@ from cutover.reconcile.verdict.acceptance import Acceptance, place_of
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.verdict.audits.power import DAY, SamplePlan, describe_requirement
-from cutover.reconcile.watch.log_observer import find_shortest, parse_retention
+from cutover.reconcile.watch.collector import find_shortest, parse_retention
 from cutover.records.watermark import compute_closing_watermark, find_closed_end
 from cutover.timestamps import format_micros, from_micros, parse_micros
 

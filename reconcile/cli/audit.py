@@ -21,15 +21,14 @@ from cutover.lake.integrity.scrub import Scrubbed
 from cutover.output.console import Line, Output, make_table, show_bar, show_spinner, styled
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
-from cutover.reconcile.audit.blame import DifferenceSize
 from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, measure_noise, record_noise
-from cutover.reconcile.audit.run import DeterminismAudit
+from cutover.reconcile.audit.run import DeterminismAudit, DifferenceSize
 from cutover.reconcile.result import text
 from cutover.reconcile.result.parts import KindRates, Rate, list_uncounted
 from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
 from cutover.reconcile.selftest.record import record_self_test
 from cutover.reconcile.selftest.trials import self_test
-from cutover.reconcile.verify.model import CheckResult, CheckState, Verification
+from cutover.reconcile.verify.facts.facts import CheckResult, CheckState, Verification
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.settings import Settings, load_settings
 

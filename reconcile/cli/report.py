@@ -21,7 +21,6 @@ from cutover.output.console import Output, Verbatim, encode_json
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli import show
 from cutover.reconcile.report import files, page
-from cutover.reconcile.report.forms import text_forms
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history
 from cutover.settings import Settings, load_settings
@@ -117,9 +116,9 @@ def _output_newest(settings: Settings, definitions: dict[str, Pipeline], form: R
 
 def _format(reports: list[Report], form: ReportForm) -> str:
     if form is ReportForm.PROMETHEUS:
-        return text_forms.render_prometheus(reports)
+        return files.render_prometheus(reports)
     if form is ReportForm.MARKDOWN:
-        return "\n".join(map(text_forms.render_markdown, reports))
+        return "\n".join(map(files.render_markdown, reports))
     return "".join(encode_json(report.to_json()) + "\n" for report in reports)
 
 

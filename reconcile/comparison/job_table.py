@@ -29,8 +29,8 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions import followed_job
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import is_alike, is_float_column, is_time
+from cutover.reconcile.comparison.digests import PARTS, merge_parts_sql, select_judged_sessions_sql
 from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Value, stage
-from cutover.reconcile.comparison.session_rows import PARTS, merge_parts_sql, select_judged_sessions_sql
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import scalar

@@ -22,9 +22,8 @@ from cutover.lake.serving.views import panes_sql
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
-from cutover.reconcile.attribution import claims, log_rows
-from cutover.reconcile.attribution.claims import Place
-from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.attribution import log_rows
+from cutover.reconcile.attribution.log_rows import LogReader, Place
 from cutover.reconcile.attribution.proof import find_gone_records
 from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.comparison.sides import Sides
@@ -204,7 +203,7 @@ def _fold_log(
     bounds = {(interval.start, interval.end) for interval in intervals}
     places = {Place(Interval(*record.group[:2]), tuple(map(to_plain, record.group[2]))) for record in placed_records}
     selected = [place for place in places if (place.interval.start, place.interval.end) in bounds]
-    claims_by_place = claims.fold_places(pipeline, placed_records, {}, selected, ())
+    claims_by_place = log_rows.fold_places(pipeline, placed_records, {}, selected, ())
     return {
         place: {name: to_plain(value) for name, value in row.measures.items()}
         for place, claim in claims_by_place.items()

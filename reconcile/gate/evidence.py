@@ -40,13 +40,13 @@ from cutover.reconcile.gate.gate_values import (
     Replayability,
     is_newer_cut,
 )
-from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import DIMENSION, RuleState
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import records as recorded
+from cutover.reconcile.verdict.decision import name_outcome
 from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.reconcile.watch.log_observer import (
+from cutover.reconcile.watch.collector import (
     estimate_replay_time,
     find_retained_since,
     find_shortest,

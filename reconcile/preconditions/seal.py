@@ -1,10 +1,13 @@
 """The seal: one log, one cut, one set of settings on both sides, readable tables; otherwise the data is not compared.
 
-Windows that batch knows from records that were deleted before a version of the stream began are not compared.
+Windows that batch knows from records that were deleted before a version of the stream began are not compared. Files
+that a table lists and that cannot be read are found, with their contents, after a read has failed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,19 +26,78 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import NO_FAULTS, DeliveryFaults
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.integrity import high_water, table_weights
+from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
+from cutover.lake.tables.checksums import FileDamagedError
 from cutover.lake.tables.schemas import COUNTED, IndexKind
 from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import split_cut
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.preconditions import damage, settings_in_force
+from cutover.reconcile.preconditions import checks
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
 from cutover.timestamps import format_micros
+
+RUNBOOK = "TableUnreadable"
+_CODES = {"EpochHistoryBroken": "history", foreign_commits.RUNBOOK: foreign_commits.Kind.FOREIGN.value}
+
+
+def find_missing_file(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+    """Return the breach of the first listed file that is not there."""
+    for table in tables_read:
+        for root, action in _files(table):
+            if not delta.file_path(root, action).is_file():
+                return _breach(table, root, action, "is listed and not there")
+    return None
+
+
+def find_damaged_file(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+    """Return the breach of the first file that cannot be read to its end; None if all can."""
+    for table in tables_read:
+        root, action = delta.local_root(table), delta.find_damaged(table)
+        if root is not None and action is not None:
+            return _breach(table, root, action, "cannot be read")
+    return None
+
+
+def find_overflow_breach(name: str, error: duckdb.Error) -> SealBreach | None:
+    """Return the breach of totals over keys or windows that no type holds; None if that is not why a query failed."""
+    if not isinstance(error, duckdb.OutOfRangeException):
+        return None
+    text = f"Tables of {name}: expected measures whose totals fit into 38 digits, got: {str(error).splitlines()[0]}."
+    return make_unreadable_breach(text)
+
+
+def make_damage_breach(error: LakeError) -> SealBreach:
+    """Keep the error's text and file; its runbook decides the code, `unreadable` where it names none."""
+    breach = make_unreadable_breach(error.text, error.file if isinstance(error, FileDamagedError) else None)
+    code = _CODES.get(error.runbook or RUNBOOK)
+    return breach if code is None else replace(breach, code=code, runbook=error.runbook)
+
+
+def make_unreadable_breach(message: str, file: str | None = None) -> SealBreach:
+    """Code `unreadable`, with the damaged file's path where it is known."""
+    return SealBreach(code="unreadable", message=message, runbook=RUNBOOK, file=file)
+
+
+def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield folder and add action of each file of a local table; an object store answers when it is read."""
+    root = delta.local_root(table)
+    if root is None:
+        return
+    for action in delta.actions(table):
+        yield root, action
+
+
+def _breach(table: DeltaTable, root: Path, action: dict[str, Any], problem: str) -> SealBreach:
+    path = str(action["path"])
+    contents = delta.describe_contents(table, path)
+    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({contents})' if contents else ''} {problem}."
+    return make_unreadable_breach(text, path)
+
 
 _WINDOWS = f"""
     SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM batch_index
@@ -149,9 +211,7 @@ def evaluate_seal(lake: PipelineLake, *, epoch: int | None, epoch_log: EpochLog 
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
-        return Examined(
-            seal=Seal(epoch=epoch, holds=False, breaches=(damage.make_damage_breach(error),)), evidence=None
-        )
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(make_damage_breach(error),)), evidence=None)
     seal_breaches = breaches(facts)
     seal = _seal(facts, evidence, seal_breaches)
     return Examined(seal=seal, evidence=None if seal_breaches else evidence, tables=_tables(evidence))
@@ -175,7 +235,7 @@ def _gather(lake: PipelineLake, epoch: int | None, opened: EpochLog | None) -> t
     try:
         return _facts(lake, version, run, epoch_log, batch, witnesses)
     except duckdb.Error as error:
-        breach = damage.find_damaged_file((epoch_log.table, batch))
+        breach = find_damaged_file((epoch_log.table, batch))
         if breach is None:
             raise
         raise SealError(breach) from error
@@ -205,9 +265,7 @@ def _facts(
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
         pairs=delivery.sum_effective_counts(records, attempts),
-        settings=settings_in_force.read_settings(
-            lake.pipeline, records, runs, run, read_digests(lake.settings, lake.pipeline)
-        ),
+        settings=checks.read_settings(lake.pipeline, records, runs, run, read_digests(lake.settings, lake.pipeline)),
     )
     evidence = SealEvidence(
         version=version,

@@ -23,8 +23,8 @@ from cutover.log.topic_partitions import format_partition_number
 from cutover.output.cells import visible
 from cutover.output.svg import NARROW, WIDE, element
 from cutover.reconcile.advisor import advice_text
-from cutover.reconcile.report import steps, tree, verdicts
-from cutover.reconcile.report.drawings import calendar, curves, one_measure
+from cutover.reconcile.report import steps, tree
+from cutover.reconcile.report.drawings import curves, windows
 from cutover.reconcile.report.drawings.chart import Chart
 from cutover.reconcile.result import cost, lateness_text, text
 from cutover.reconcile.result.codec import Scalar
@@ -32,6 +32,7 @@ from cutover.reconcile.result.finding import SideNames, Waterfall
 from cutover.reconcile.result.parts import list_uncounted
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import describe_equal_within, describe_readings, numeric
+from cutover.reconcile.verdict import decision
 
 _FILE = Path(__file__).parent / "templates" / "filter.js"
 
@@ -78,8 +79,8 @@ def calendar_of_windows(result: Report) -> Chart | None:
     if not result.finding.days:
         return None
     return Chart(
-        picture=draw_both_widths(lambda width: calendar.draw(result.finding.days, width)),
-        table=calendar.tabulate(result.finding.days),
+        picture=draw_both_widths(lambda width: windows.draw_calendar(result.finding.days, width)),
+        table=windows.tabulate(result.finding.days),
     )
 
 
@@ -89,23 +90,23 @@ def waterfalls(result: Report, labels: SideNames) -> list[tuple[Waterfall, Chart
     def picture(steps_of_measure: Waterfall) -> Chart | None:
         if all(numeric(step.amount) == 0 for step in steps_of_measure.steps):
             return None
-        drawings = draw_both_widths(lambda width: one_measure.draw_waterfall(steps_of_measure, labels, width))
-        return Chart(picture=drawings, table=one_measure.tabulate_waterfall(steps_of_measure, labels))
+        drawings = draw_both_widths(lambda width: windows.draw_waterfall(steps_of_measure, labels, width))
+        return Chart(picture=drawings, table=windows.tabulate_waterfall(steps_of_measure, labels))
 
     return [(steps_of_measure, picture(steps_of_measure)) for steps_of_measure in result.finding.waterfall]
 
 
 def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
     """Return both sides by window and the rows that differ."""
-    if not one_measure.bins(result.finding.window_series, 1)[1]:
+    if not windows.bins(result.finding.window_series, 1)[1]:
         return None
     measure, series = (
         result.finding.waterfall[0].measure if result.finding.waterfall else "rows",
         result.finding.window_series,
     )
     return Chart(
-        picture=draw_both_widths(lambda width: one_measure.draw_windows(series, measure, labels, width)),
-        table=one_measure.tabulate_windows(series, measure, labels),
+        picture=draw_both_widths(lambda width: windows.draw_windows(series, measure, labels, width)),
+        table=windows.tabulate_windows(series, measure, labels),
     )
 
 
@@ -150,7 +151,7 @@ def sections(result: Report) -> list[Section]:
     if result.finding.verdict != "NOT_COMPARABLE":
         report_sections += _of_findings(result)
     report_sections += _of_evidence(result)
-    if verdicts.find_runbook(result):
+    if decision.find_runbook(result):
         report_sections.append(("runbook", "What to do"))
     if steps.commands(result):
         report_sections.append(("deeper", "Repeat"))
@@ -164,7 +165,7 @@ def _of_findings(result: Report) -> Iterator[Section]:
     if is_pipeline or result.finding.waterfall:
         yield "causes", "Causes" if is_pipeline else "Totals"
     yield "differences", "Differences"
-    if is_pipeline or one_measure.bins(result.finding.window_series, 1)[1]:
+    if is_pipeline or windows.bins(result.finding.window_series, 1)[1]:
         yield "windows", "Windows"
     yield "keys", "Keys"
     if result.finding.apart:
@@ -276,7 +277,7 @@ def key_text(key: Mapping[str, Scalar]) -> str:
 def _view(result: Report) -> dict[str, Any]:
     finding, is_pipeline = result.finding, result.finding.kind == "pipeline"
     labels = finding.sides if is_pipeline else SideNames(expected="left", actual="right")  # a path is no heading
-    name = verdicts.find_runbook(result)
+    name = decision.find_runbook(result)
     return {
         "r": finding,
         "run": result.run,
@@ -285,7 +286,7 @@ def _view(result: Report) -> dict[str, Any]:
         "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- an internal file
         "script": Markup(read_script()),  # noqa: S704 -- the same
         "policy": make_report_policy(),
-        "verdict_style": verdicts.find_report_style(result),
+        "verdict_style": decision.find_report_style(result),
         "is_pipeline": is_pipeline,
         "is_comparable": finding.verdict != "NOT_COMPARABLE",
         "sections": sections(result),
@@ -306,7 +307,7 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
     return {
         "trend_chart": trend_of_runs(result),
         "calendar_chart": calendar_of_windows(result),
-        "legend": calendar.legend(result.finding.days),
+        "legend": windows.legend(result.finding.days),
         "waterfalls": waterfalls(result, labels),
         "windows_chart": windows_over_time(result, labels),
         "lateness_chart": lateness_histogram(result),

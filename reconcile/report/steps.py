@@ -16,10 +16,11 @@ from markupsafe import Markup
 from cutover import runbooks
 from cutover.lake.control.versions import format_option
 from cutover.log.topic_partitions import format_partition_number
-from cutover.reconcile.report import tree, verdicts
+from cutover.reconcile.report import tree
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, format_number, parse_iso_time, when
+from cutover.reconcile.verdict import decision
 from cutover.runbooks import split_head
 
 EXAMPLE = "flights"
@@ -68,12 +69,12 @@ def details(result: Report) -> list[Detail]:
 
 def _last_similar(result: Report) -> Iterator[Detail]:
     """Yield when the same verdict stood last before another one did: an incident that is over, not this one's begin."""
-    name, is_over = verdicts.name_report_outcome(result), False
+    name, is_over = decision.name_report_outcome(result), False
     for past_run in reversed([run for run in result.trend if run.run_id != result.run.run_id]):
         is_same_verdict = (
             past_run.verdict == result.finding.verdict.value and past_run.within == result.finding.policy.within
         )
-        if is_same_verdict and is_over and verdicts.find_runbook(result) is not None:
+        if is_same_verdict and is_over and decision.find_runbook(result) is not None:
             counts_text = f"{count_noun(past_run.rows, 'row')} in {count_noun(past_run.different, 'window')}"
             description = (
                 f"{when(past_run.at)} UTC, {name} at epoch {past_run.epoch}, {counts_text} (run {past_run.run_id})"

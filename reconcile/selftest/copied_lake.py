@@ -32,11 +32,15 @@ from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import COUNTED, IndexKind, RowKind, batch_schema
 from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.attribution.dimension import Suspects, find_last_run, find_suspects
+from cutover.reconcile.attribution.dimension import (
+    RefoldPart,
+    Suspects,
+    create_refold_tables,
+    find_last_run,
+    find_suspects,
+)
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.layout import Layout
@@ -401,7 +405,7 @@ def _fold(lake: PipelineLake, run: BatchRun, suspects: Sequence[Suspects]) -> pa
         for suspect in suspects
     ]
     with queries.open_duckdb() as connection:
-        refold.create_refold_tables(connection, lake, parts, into=_FOLDED)
+        create_refold_tables(connection, lake, parts, into=_FOLDED)
         rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
     schema = batch_schema(lake.pipeline)
     return rows.select(schema.names).cast(schema)

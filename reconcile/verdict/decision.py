@@ -1,24 +1,102 @@
-"""Verdict on two sides: a pure function of counts, causes and policy, with the sentence that states it."""
+"""Verdict on two sides: a pure function of counts, causes and policy, with the sentence that states it.
+
+Each verdict has a word, a sign, a colour and a runbook; the colour never carries the meaning alone.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from cutover.counts import choose_form
 from cutover.definition.model.policy import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result.finding import DIMENSION, PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.finding import (
+    ACCEPTED_BEYOND_POLICY,
+    DIMENSION,
+    EXPLAINED_BEYOND_POLICY,
+    PolicyResult,
+    Rows,
+    Verdict,
+    Windows,
+)
 from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import THIN, count_noun, share
 
+if TYPE_CHECKING:
+    from cutover.reconcile.result.report import Report
+
+_BEYOND = {Verdict.EXPLAINED: EXPLAINED_BEYOND_POLICY, Verdict.ACCEPTED: ACCEPTED_BEYOND_POLICY}
+
+RUNBOOKS: dict[str, str | None] = {
+    Verdict.CONSISTENT: None,
+    Verdict.EXPLAINED: None,
+    EXPLAINED_BEYOND_POLICY: "LateRateHigh",
+    Verdict.ACCEPTED: None,
+    ACCEPTED_BEYOND_POLICY: "LateRateHigh",
+    Verdict.DIVERGED: "DivergenceUnexplained",
+    Verdict.NOT_COMPARABLE: "NotComparable",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictStyle:
+    """Presentation of a verdict."""
+
+    word: str
+    sign: str
+    tone: str  # a class of the style sheet
+
+
+_STYLES = {
+    Verdict.CONSISTENT: VerdictStyle(word="Consistent", sign="\N{CHECK MARK}", tone="good"),
+    Verdict.EXPLAINED: VerdictStyle(word="Explained, within policy", sign="\N{CHECK MARK}", tone="good"),
+    EXPLAINED_BEYOND_POLICY: VerdictStyle(word="Explained, beyond policy", sign="!", tone="warn"),
+    Verdict.ACCEPTED: VerdictStyle(word="Accepted, within policy", sign="\N{CHECK MARK}", tone="warn"),
+    ACCEPTED_BEYOND_POLICY: VerdictStyle(word="Accepted, beyond policy", sign="!", tone="warn"),
+    Verdict.DIVERGED: VerdictStyle(word="Diverged", sign="\N{NOT EQUAL TO}", tone="bad"),
+    Verdict.NOT_COMPARABLE: VerdictStyle(word="Not comparable", sign="?", tone="none"),
+}
+
+
+_TABLES = {"Consistent": "Equal", "Diverged": "Different"}
+
+
+def name_report_outcome(result: "Report") -> str:
+    """Return the verdict's name, distinguishing one beyond the policy from one within it."""
+    return name_outcome(result.finding.verdict, within=result.finding.policy.within)
+
+
+def name_outcome(verdict: Verdict, *, within: bool) -> str:
+    """Return a verdict's name, distinguishing one beyond the policy from one within it."""
+    return verdict.value if within else _BEYOND.get(verdict, verdict.value)
+
+
+def find_report_style(result: "Report") -> VerdictStyle:
+    """Word, sign and tone of the verdict, worded otherwise for two tables."""
+    verdict_style = _STYLES[name_report_outcome(result)]
+    return (
+        replace(verdict_style, word=_TABLES.get(verdict_style.word, verdict_style.word))
+        if result.finding.kind == "tables"
+        else verdict_style
+    )
+
+
+def find_style(verdict: Verdict, *, within: bool) -> VerdictStyle:
+    """Word, sign and tone of the verdict of a pipeline."""
+    return _STYLES[name_outcome(verdict, within=within)]
+
+
+def find_runbook(result: "Report") -> str | None:
+    """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
+    return result.finding.runbook or (
+        RUNBOOKS[name_report_outcome(result)] if result.finding.kind == "pipeline" else None
+    )
+
+
 _MOST_DIGITS = 16  # of a double
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
-RUNBOOKS = {
-    Verdict.DIVERGED: "DivergenceUnexplained",
-    Verdict.ACCEPTED: "LateRateHigh",
-    Verdict.EXPLAINED: "LateRateHigh",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +161,7 @@ def decide_verdict(counts: VerdictInput, policy: Policy) -> VerdictDecision:
     )
     verdict = _verdict(counts)
     exit_code = EXIT.get(verdict, 0 if result.within else 1)
-    runbook = RUNBOOKS.get(verdict) if exit_code else None
+    runbook = RUNBOOKS[name_outcome(verdict, within=not exit_code)]
     if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED} and counts.dimension > policy.max_dimension_rows:
         runbook = "DimensionChanged"
     return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=runbook)

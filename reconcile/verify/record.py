@@ -28,10 +28,19 @@ from cutover.metrics import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify.facts import recompute, rows
-from cutover.reconcile.verify.facts.facts import Invariant, LogCounts, Prefix, VerifyFacts
+from cutover.reconcile.verify.facts.facts import (
+    CheckResult,
+    CheckState,
+    Invariant,
+    LogCounts,
+    Prefix,
+    Unknown,
+    Verification,
+    VerifyFacts,
+    cap_violations,
+)
 from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
 from cutover.reconcile.verify.invariants import epochs, published_results
-from cutover.reconcile.verify.model import CheckResult, CheckState, Unknown, Verification, cap_violations
 
 CHECKS: Mapping[str, Invariant] = {
     invariant.name: invariant

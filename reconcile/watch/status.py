@@ -14,8 +14,7 @@ from cutover.log.topic_partitions import format_partition_number
 from cutover.metrics import MetricSample, render_samples
 from cutover.reconcile.result.text import count_noun, share
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_alerts, make_alert
-from cutover.reconcile.watch.alerts.spec import Alert
-from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
+from cutover.reconcile.watch.facts import Alert, UnknownFact, WatchFacts
 from cutover.reconcile.watch.lag import (
     LagLimits,
     LagSample,

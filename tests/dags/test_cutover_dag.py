@@ -14,7 +14,7 @@ from cutover.lake.control.served import current_stage, list_moves, read_gate_eve
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.gate.approval import StageProposal
+from cutover.reconcile.gate.stage import StageProposal
 from cutover.settings import load_settings
 from tests.support.history.journal_rows import make_row, record_stage
 

@@ -25,8 +25,8 @@ from cutover.lake.control.served import current_stage
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.gate import approval, criteria, decide, gate_values, stage
-from cutover.reconcile.gate.approval import StageApproval, StageProposal
+from cutover.reconcile.gate import criteria, decide, gate_values, stage
+from cutover.reconcile.gate.stage import StageApproval, StageProposal
 from cutover.reconcile.verdict.audits import power
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
@@ -62,7 +62,7 @@ class Gate(RuleBasedStateMachine):
         for _ in range(steps):
             self.epoch += 1
             self.world.compare(self.epoch, is_within_policy=True)
-        _, proposal = approval.make_stage_proposal(PipelineLake(NOWHERE, self.world.pipeline), WorldClock(self.world))
+        _, proposal = stage.make_stage_proposal(PipelineLake(NOWHERE, self.world.pipeline), WorldClock(self.world))
         if proposal is not None:
             self.issued[proposal.digest] = proposal
         return proposal
@@ -151,7 +151,7 @@ class Gate(RuleBasedStateMachine):
 
     def move(self, proposal: StageProposal, person: str) -> None:
         """Do what the task of the DAG does with an answer."""
-        if approval.is_applied(NOWHERE, proposal):
+        if stage.is_applied(NOWHERE, proposal):
             return
         yes = StageApproval(proposal=proposal, who=person)
         with contextlib.suppress(LakeError, Killed):

@@ -14,7 +14,7 @@ from cutover.definition.model.spark_stream import OutputMode
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming.driver import run_driver

@@ -36,11 +36,11 @@ def propose(pipeline: str, run: str) -> dict[str, Any]:  # noqa: ARG001 -- every
     Raises:
         AirflowFailException: A condition of the gate is not met; the message lists all missing ones.
     """
-    from cutover.reconcile.gate import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.reconcile.gate import stage  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with fail_without_retries():
         settings = load_settings()
-        decision, proposal = approval.make_stage_proposal(
+        decision, proposal = stage.make_stage_proposal(
             PipelineLake(settings, catalogue.get(settings, pipeline)), SystemClock()
         )
     if proposal is None:
@@ -77,16 +77,16 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
         AirflowFailException: The approved evidence changed, or the gate no longer allows the move; the message has
             the reason.
     """
-    from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
-        agreed = approval.StageProposal.from_json(proposal)
-        if approval.is_applied(settings, agreed):
+        agreed = stage.StageProposal.from_json(proposal)
+        if stage.is_applied(settings, agreed):
             log.info("%s was moved to %s by this approval already", pipeline, agreed.target)
             return agreed.target
         person, reason = parse_person(answer), parse_reason(answer)
-        approved = approval.StageApproval(proposal=agreed, who=person)
+        approved = stage.StageApproval(proposal=agreed, who=person)
         definition = catalogue.get(settings, pipeline)
         decision = stage.move(PipelineLake(settings, definition), "advance", reason, SystemClock(), approved=approved)
     if not decision.allowed:
@@ -136,16 +136,16 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         AirflowFailException: The stage was rolled back, so the run must not end as a success.
     """
     from cutover.definition.model.policy import Stage  # noqa: PLC0415 -- as above
-    from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     if proposal is None:
         msg = f"Nothing to roll back: no move of {pipeline} was proposed."
         raise AirflowSkipException(msg)
-    agreed = approval.StageProposal.from_json(proposal)
+    agreed = stage.StageProposal.from_json(proposal)
     with fail_without_retries():
         settings = load_settings()
         stage.withdraw_move(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
-        if not approval.is_applied(settings, agreed):
+        if not stage.is_applied(settings, agreed):
             msg = f"Nothing to roll back: {pipeline} was not moved."
             raise AirflowSkipException(msg)
         reason = "rolled back by Airflow: the served rows could not be verified after the move"

@@ -16,13 +16,13 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import noise
-from cutover.reconcile.report import files, verdicts
+from cutover.reconcile.report import files
 from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.finding import Difference, Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, format_number, share, when
+from cutover.reconcile.verdict import decision, records
 from cutover.reconcile.verdict import history as comparisons
-from cutover.reconcile.verdict import records
 from cutover.reconcile.verdict.records import RecordedComparison, RunChanges, WindowState, compare_runs, window_state
 from cutover.settings import load_settings
 from cutover.timestamps import to_micros
@@ -158,7 +158,7 @@ def count_outcomes(rows: Sequence[Mapping[str, Any]]) -> str:
     outcomes = Counter((Verdict(row["verdict"]), bool(row["within"])) for row in rows)
     words = Counter[str]()
     for verdict, within in sorted(outcomes, key=lambda outcome: (list(Verdict).index(outcome[0]), not outcome[1])):
-        words[verdicts.find_style(verdict, within=within).word.lower().replace(",", "")] += outcomes[verdict, within]
+        words[decision.find_style(verdict, within=within).word.lower().replace(",", "")] += outcomes[verdict, within]
     return ", ".join(f"{count:,} {word}" for word, count in words.items())
 
 

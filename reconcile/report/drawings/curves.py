@@ -16,12 +16,12 @@ from markupsafe import Markup
 from cutover.counts import count_clause, count_noun
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report import verdicts
 from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import EpochPoint, LatenessBin, Verdict
 from cutover.reconcile.result.parts import ErrorRates, Rate, RunOfTrend, Settlement, SettlementPoint
 from cutover.reconcile.result.text import duration, format_number, minutes, numeric, parse_iso_time, share, when
+from cutover.reconcile.verdict import decision
 
 _PLACES = 400
 EPOCHS_AT_MOST = 60
@@ -315,7 +315,7 @@ def draw_trend(runs: Sequence[RunOfTrend], width: int) -> Markup:
 
 
 def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
-    shape = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within)
+    shape = decision.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within)
     middle, wide = slot.left + slot.width / 2, max(slot.width * 0.6, 2.0)
     parts = []
     for rows, class_ in ((run_of_trend.rows, "cause"), (run_of_trend.unexplained, "cause-unexplained")):
@@ -328,7 +328,7 @@ def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Mar
 
 
 def _describe_run(run_of_trend: RunOfTrend) -> str:
-    word = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
+    word = decision.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
     return (
         word
         if run_of_trend.verdict == Verdict.NOT_COMPARABLE
@@ -341,7 +341,7 @@ def tabulate_trend(runs: Sequence[RunOfTrend]) -> ChartTable:
     rows = tuple(
         (
             when(run.at),
-            verdicts.find_style(Verdict(run.verdict), within=run.within).word,
+            decision.find_style(Verdict(run.verdict), within=run.within).word,
             "none" if run.epoch is None else format_number(run.epoch),
             *_list_figures(run),
         )

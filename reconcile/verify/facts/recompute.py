@@ -26,7 +26,7 @@ from cutover.lake.tables.schemas import RowKind, kind_sql
 from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import to_plain
-from cutover.reconcile.verify.facts import recompute, results, rows
+from cutover.reconcile.verify.facts import recompute, rows
 from cutover.reconcile.verify.facts.facts import (
     NOT_REQUESTED,
     Group,
@@ -34,7 +34,9 @@ from cutover.reconcile.verify.facts.facts import (
     RecomputedPortion,
     Refold,
     Twin,
+    Unknown,
     VerifyFacts,
+    format_utc_time,
 )
 from cutover.reconcile.verify.facts.rows import Segment, segments
 from cutover.reconcile.verify.facts.source import (
@@ -47,7 +49,6 @@ from cutover.reconcile.verify.facts.source import (
     find_lost_epochs,
     read_retained,
 )
-from cutover.reconcile.verify.model import Unknown, format_utc_time
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
@@ -308,13 +309,13 @@ def _compare_folds(source: Source, facts: VerifyFacts) -> Iterable[Refold]:
 
 def _compare_fold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:
     for number, view in ((version - 1, "fold_before"), (version, "fold_after")):
-        log = results.open_epoch_log(source.version.uri, number)
+        log = rows.open_epoch_log(source.version.uri, number)
         if log is None:
             return None
         log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
         folded = finish_sql(facts.pipeline, f"{view}_log")
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {folded}")
-    comparison = results.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
+    comparison = rows.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
     explanation = "expected the result of the version before it, got another."
     different = (f"window {format_utc_time(at)}: {explanation}" for at in comparison.changed_windows)
     return Refold(version=version, windows=comparison.windows, different=tuple(different))
@@ -327,9 +328,9 @@ PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "reopened": rows.find_reopened,
     "log": count_log_records,
     "prefix": recompute.recompute_prefix,
-    "paths": results.evaluate_path_agreement,
-    "finals": results.compare_finals,
-    "repeated": results.compare_repeated_runs,
+    "paths": rows.evaluate_path_agreement,
+    "finals": rows.compare_finals,
+    "repeated": rows.compare_repeated_runs,
     "foreign": rows.list_foreign_changes,
 }
 

@@ -31,7 +31,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.record_batches import OffsetRange
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import attribution
-from cutover.reconcile.preconditions import damage
+from cutover.reconcile.preconditions import seal
 from cutover.reconcile.verify.facts.facts import LogCounts, VerifyFacts
 
 ROWS = "stream_log"
@@ -92,12 +92,12 @@ def open_source(lake: PipelineLake, request: VerifyRequest) -> tuple[Source, Ver
 
 def explain_unreadable(log: EpochLog, error: duckdb.Error) -> LakeError | duckdb.Error:
     """Return the damage that made a query fail; the query's error if every file can be read."""
-    breach = damage.find_damaged_file((log.table,))
+    breach = seal.find_damaged_file((log.table,))
     return error if breach is None else LakeError(breach.message, runbook=breach.runbook)
 
 
 def _reject_missing_files(log: EpochLog) -> None:
-    breach = damage.find_missing_file((log.table,))
+    breach = seal.find_missing_file((log.table,))
     if breach is not None:
         raise LakeError(breach.message, runbook=breach.runbook)
 

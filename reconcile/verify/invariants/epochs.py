@@ -19,9 +19,12 @@ from cutover.reconcile.verify.facts.facts import (
     Invariant,
     LogCounts,
     RowTotals,
+    Unknown,
     VerifyFacts,
+    Violation,
+    cap_violations,
+    format_utc_time,
 )
-from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_utc_time
 from cutover.records.classes import WITH_POSITIONS, Class
 
 _LEDGER = (*WITH_POSITIONS, Class.FILTERED)

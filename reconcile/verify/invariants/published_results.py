@@ -19,9 +19,12 @@ from cutover.reconcile.verify.facts.facts import (
     Paths,
     Prefix,
     RecomputedPortion,
+    Unknown,
     VerifyFacts,
+    Violation,
+    cap_violations,
+    format_utc_time,
 )
-from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_utc_time
 from cutover.records.reference import ResultRow, UncountedPair
 from cutover.records.watermark import WatermarkState, compute_final_watermark
 

@@ -13,8 +13,7 @@ from cutover.driver_state import DriverState
 from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration
-from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
-from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require, seconds_since
+from cutover.reconcile.watch.facts import AlertSpec, UnknownFact, WatchFacts, reported_by, require, seconds_since
 from cutover.reconcile.watch.lag import (
     LagSample,
     compute_max_ahead_micros,

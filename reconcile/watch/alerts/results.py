@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from cutover.counts import count_clause, count_noun
 from cutover.reconcile.result.text import duration, format_number
-from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
-from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
+from cutover.reconcile.watch.facts import AlertSpec, UnknownFact, WatchFacts, reported_by, require
 
 GIB = 1 << 30
 

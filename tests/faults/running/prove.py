@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cutover.errors import CutoverError
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.records.classes import Class
 from tests.faults.fault import Fault

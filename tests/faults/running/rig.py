@@ -24,10 +24,10 @@ from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.verify.model import Verification
+from cutover.reconcile.verify.facts.facts import Verification
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.facts import Alert
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat

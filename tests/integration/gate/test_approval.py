@@ -16,9 +16,9 @@ from cutover.errors import LakeError
 from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.gate import approval, evidence, stage
-from cutover.reconcile.gate.approval import StageApproval, StageProposal
+from cutover.reconcile.gate import evidence, stage
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
+from cutover.reconcile.gate.stage import StageApproval, StageProposal
 from cutover.settings import Settings
 from tests.integration.gate.test_stage import clicks, pipelines, place, record_move  # noqa: F401 -- fixtures
 from tests.support.history.self_tests import make_passed
@@ -58,7 +58,7 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
 
 
 def make_proposal(lake: PipelineLake) -> StageProposal:
-    _, proposal = approval.make_stage_proposal(lake, CLOCK)
+    _, proposal = stage.make_stage_proposal(lake, CLOCK)
     assert proposal is not None
     return proposal
 
@@ -77,7 +77,7 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
     (row,) = read_gate_events(place, "clicks")
     assert (row.who, row.why, row.stage) == ("airflow:ada", "it is time", "SHADOW")
     assert json.loads(row.evidence)["approved"] == proposal.digest
-    assert approval.is_applied(place, proposal)
+    assert stage.is_applied(place, proposal)
 
 
 @pytest.mark.usefixtures("recorded_evidence")
@@ -119,7 +119,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
         move(lake, proposal)
     (row,) = read_gate_events(place, "clicks")
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
-    assert (current_stage(lake), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
+    assert (current_stage(lake), stage.is_applied(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(stage, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(lake, make_proposal(lake)) is Stage.SHADOW  # the evidence for it still holds
@@ -144,7 +144,7 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     monkeypatch.setattr(Journal, "append", append_behind_the_move)
 
     stage.withdraw_move(place, proposal, "it was marked failed", CLOCK)
-    assert approval.is_applied(place, proposal)
+    assert stage.is_applied(place, proposal)
     assert [row.event for row in read_gate_events(place, "clicks")] == ["advanced"]
 
 
@@ -251,7 +251,7 @@ def test_newer_good_run_leaves_an_approval_in_force(
 
 def test_nothing_is_proposed_while_something_is_missing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     lake = PipelineLake(place, clicks)
-    decision, proposal = approval.make_stage_proposal(lake, CLOCK)
+    decision, proposal = stage.make_stage_proposal(lake, CLOCK)
 
     assert (proposal, decision.allowed, current_stage(lake)) == (None, False, Stage.LAMBDA)
 

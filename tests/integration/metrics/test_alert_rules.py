@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cutover.reconcile.watch.alerts.catalogue import ALERTS, make_alert
-from cutover.reconcile.watch.alerts.generated import render_routing
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, make_alert, render_routing
 from tests.support.servers.alerting import alertmanager, fetch, find_program, listening
 from tests.support.suite.until import until
 

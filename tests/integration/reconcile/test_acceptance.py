@@ -23,7 +23,7 @@ from cutover.reconcile.result.finding import RuleState, Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.lifecycle import DifferenceState
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.reconcile.watch import findings
 from cutover.settings import Settings

@@ -29,8 +29,7 @@ from cutover.reconcile.selftest.drawn_plants import Plant, PlantedRow
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.record import find_newest_self_test
-from cutover.reconcile.selftest.trial_result import evaluate_trial
-from cutover.reconcile.selftest.trials import self_test
+from cutover.reconcile.selftest.trials import evaluate_trial, self_test
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, log_of_lake, reconcile, write

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.cli import app
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli import report
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import SCHEMA, Report
 from cutover.settings import Settings
@@ -46,7 +46,7 @@ def diverged(home: Settings) -> Report:
 
 
 def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Report) -> None:
-    text = text_forms.render_markdown(diverged)
+    text = files.render_markdown(diverged)
 
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert diverged.finding.verdict is Verdict.DIVERGED
@@ -61,7 +61,7 @@ def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(div
 def test_prometheus_reads_every_sample(diverged: Report) -> None:
     cells = {
         (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text_forms.render_prometheus([diverged]))
+        for family in text_string_to_metric_families(files.render_prometheus([diverged]))
         for sample in family.samples
     }
 

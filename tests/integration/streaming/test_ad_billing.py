@@ -23,7 +23,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.samples import ad_billing
 from cutover.samples.ad_billing import Record, Sample

@@ -16,7 +16,7 @@ from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver

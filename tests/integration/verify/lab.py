@@ -22,7 +22,7 @@ from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_sch
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verify.model import CheckState, Verification
+from cutover.reconcile.verify.facts.facts import CheckState, Verification
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records import reference
 from cutover.records.classes import Class

@@ -1,6 +1,6 @@
 """Records that the log lost behind the stream: what the epochs counted is not proven, and no epoch is accused."""
 
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from tests.integration.streaming.rig import Event, send

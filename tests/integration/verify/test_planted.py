@@ -15,7 +15,7 @@ from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import GateEvent, PinEvent, VersionEvent
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake, control_uri
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import KafkaSettings
 from tests.integration.reconcile.lake_of import write_run

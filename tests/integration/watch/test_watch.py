@@ -27,10 +27,9 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.process import identify_current
 from cutover.reconcile.watch.ages import compute_period
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.collector import FactCollector, LogObserver
 from cutover.reconcile.watch.facts import SchemaMismatch
 from cutover.reconcile.watch.findings import describe_mismatch, find_schema_mismatches
-from cutover.reconcile.watch.log_observer import LogObserver
 from cutover.settings import KafkaSettings, Settings
 from tests.support.suite.until import until
 

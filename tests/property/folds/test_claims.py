@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Topic
 from cutover.definition.model.topic import ParseForm
-from cutover.reconcile.attribution import claims, log_rows
+from cutover.reconcile.attribution import log_rows
 from cutover.records import reference
 from cutover.records.reference.parse import parse_record
 from tests.support.comparison.claimed import fold_log_by_place, rows_at
@@ -35,10 +35,10 @@ def test_the_log_bears_out_what_both_paths_made_of_it(kind: str, joined: Joined 
 
     for place, claim in fold_log_by_place(pipeline, log, stream, batch).items():
         assert claim.are_twins_sound
-        assert claims.matches_log(claim.stages[0], rows_at(stream, place))
-        assert claims.matches_log(claim.batch, rows_at(batch, place))
+        assert log_rows.matches_log(claim.stages[0], rows_at(stream, place))
+        assert log_rows.matches_log(claim.batch, rows_at(batch, place))
         if pipeline.source.record_id is None:
-            assert claims.matches_log(claim.stages[1], rows_at(batch, place))
+            assert log_rows.matches_log(claim.stages[1], rows_at(batch, place))
 
 
 TIMES: st.SearchStrategy[object] = st.one_of(

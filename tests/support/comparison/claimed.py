@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from cutover.definition import Pipeline, Sessions
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.attribution import claims
-from cutover.reconcile.attribution.claims import FoldedPlace, Place
+from cutover.reconcile.attribution import log_rows
+from cutover.reconcile.attribution.log_rows import FoldedPlace, Place
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.run import place_records
 
 
-def ledger_of(stream: Result) -> dict[claims.Position, str]:
+def ledger_of(stream: Result) -> dict[log_rows.Position, str]:
     """Return the class of each record that did not count, by position and window."""
     return {
         (row.partition, row.offset, row.window_start): str(row.cls)
@@ -48,4 +48,4 @@ def fold_log_by_place(
 ) -> Mapping[Place, FoldedPlace]:
     """Fold the log's records by the places of both sides' rows."""
     places = places_of(pipeline, stream, batch)
-    return claims.fold_places(pipeline, place_records(pipeline, log), ledger_of(stream), places, [Class.LATE])
+    return log_rows.fold_places(pipeline, place_records(pipeline, log), ledger_of(stream), places, [Class.LATE])

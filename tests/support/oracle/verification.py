@@ -6,9 +6,9 @@ from dataclasses import replace
 from cutover.clock import SystemClock
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
+from cutover.reconcile.verify.facts.facts import CheckState, Verification, cap_violations
 from cutover.reconcile.verify.facts.rows import query_ledger
 from cutover.reconcile.verify.facts.source import ROWS, Source, VerifyRequest, open_source
-from cutover.reconcile.verify.model import CheckState, Verification, cap_violations
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records.classes import Class
 from tests.support.oracle.completeness import Cell, CountedRow, HeldRows, check

@@ -13,13 +13,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cutover.reconcile.attribution.cells import ROWS_AT_MOST
+from cutover.reconcile.attribution.cells import RECORDS_AT_MOST, ROWS_AT_MOST
 from cutover.reconcile.report import page
 from cutover.reconcile.result.finding import CellStep, Difference, Verdict, WindowPoint, WorstKey
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import series
-from cutover.reconcile.verdict.all_differences import RECORDS_AT_MOST
 from cutover.reconcile.verdict.series import KEYS_AT_MOST, POINTS_AT_MOST, RUNS_AT_MOST, SAMPLES_AT_MOST
 from tests.support.history.reconciliations import flights, iso
 from tests.support.history.reports import change_report

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Topic
 from cutover.definition.model.policy import AcceptanceRule
-from cutover.reconcile.audit import blame
+from cutover.reconcile.audit import run
 from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure, describe_noise, make_rule
 from cutover.reconcile.audit.run import draw_batch_replay
 
@@ -20,7 +20,7 @@ PIPELINE = Pipeline(
     window=Fixed(minutes=10),
     measures={"clicks": Count(), "newest": Max("id"), "word": Max("k")},
 )
-SIZE = blame.DifferenceSize(largest=3.0, relative=0.5, half=1.0, p95=2.0, p99=2.5, volume=6.0)
+SIZE = run.DifferenceSize(largest=3.0, relative=0.5, half=1.0, p95=2.0, p99=2.5, volume=6.0)
 NOISY = NoiseOfMeasure(
     column="newest", expression="id", paths=("batch",), replays=1, rows=2, size=SIZE, example="noon, a: 1 and 2"
 )
@@ -37,7 +37,7 @@ NOISE = Noise(
 )
 
 
-def find(*answers: tuple[str, int | None, str]) -> dict[str, blame.BlamedMeasure]:
+def find(*answers: tuple[str, int | None, str]) -> dict[str, run.BlamedMeasure]:
     schema = "window_start TIMESTAMPTZ, window_end TIMESTAMPTZ, k VARCHAR, clicks BIGINT, newest BIGINT, word VARCHAR"
     at = "TIMESTAMPTZ '2026-03-01 12:00Z', TIMESTAMPTZ '2026-03-01 12:10Z'"
     with duckdb.connect() as connection:
@@ -45,7 +45,7 @@ def find(*answers: tuple[str, int | None, str]) -> dict[str, blame.BlamedMeasure
             connection.execute(f"CREATE TABLE {name} ({schema}, _n BIGINT)")
             for row in rows:
                 connection.execute(f"INSERT INTO {name} VALUES ({at}, $1, 1, $2, $3, 1)", list(row))  # noqa: S608
-        return {measure.column: measure for measure in blame.find(connection, PIPELINE, "answer_1")}
+        return {measure.column: measure for measure in run.find(connection, PIPELINE, "answer_1")}
 
 
 def test_size_of_a_difference_counts_only_rows_that_differ() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from cutover.reconcile.cost.measure import fold, price
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.cost import Agreement
 from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import Report
@@ -66,11 +65,11 @@ def test_a_replay_yields_no_age_before_closing() -> None:
 
 def test_a_report_without_costs_has_no_section_of_them() -> None:
     assert "What both paths cost" not in page.render_page(flights())
-    assert "cost of batch" not in text_forms.render_markdown(flights())
+    assert "cost of batch" not in files.render_markdown(flights())
 
 
 def test_markdown_has_a_line_a_path() -> None:
-    lines = [line for line in text_forms.render_markdown(WITH).splitlines() if line.startswith("| cost of")]
+    lines = [line for line in files.render_markdown(WITH).splitlines() if line.startswith("| cost of")]
 
     assert len(lines) == 2
     assert "30 core-seconds" in lines[1]
@@ -88,7 +87,7 @@ def test_prometheus_has_no_sample_for_an_unknown_cost() -> None:
 
     lines = [
         line
-        for line in text_forms.render_prometheus([unknown]).splitlines()
+        for line in files.render_prometheus([unknown]).splitlines()
         if line.startswith("cutover_reconciliation_path")
     ]
 

@@ -15,7 +15,7 @@ from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
 from cutover.reconcile.verdict.records import fold_lines
-from cutover.reconcile.watch import log_observer
+from cutover.reconcile.watch import collector
 from tests.integration.streaming import rig
 from tests.support.history.journal_rows import make_row
 from tests.support.log.losses import LOSS as A_LOSS
@@ -243,7 +243,7 @@ def test_differences_add_up_by_cause() -> None:
     ],
 )
 def test_retention_of_a_topic_is_parsed(config: dict[str, str], expected: timedelta | None) -> None:
-    assert log_observer.parse_retention(config) == expected
+    assert collector.parse_retention(config) == expected
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_retention_of_a_topic_is_parsed(config: dict[str, str], expected: timede
     [({}, False), ({"retention.bytes": "-1"}, False), ({"retention.bytes": "1024"}, True)],
 )
 def test_size_limit_of_a_topic_is_parsed(config: dict[str, str], expected: bool) -> None:
-    assert log_observer.is_limited_by_size(config) is expected
+    assert collector.is_limited_by_size(config) is expected
 
 
 @pytest.mark.parametrize(
@@ -264,17 +264,17 @@ def test_log_is_retained_since_its_oldest_records_were_read(earliest: dict[int, 
 
     expected = None if minutes is None else AT + timedelta(minutes=minutes)
 
-    assert log_observer.find_retained_since([read(5, 1), read(10, 2)], earliest, AT + timedelta(hours=1)) == expected
+    assert collector.find_retained_since([read(5, 1), read(10, 2)], earliest, AT + timedelta(hours=1)) == expected
 
 
 def test_replay_time_is_the_time_per_record_times_the_records_of_the_log() -> None:
-    assert log_observer.estimate_replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
+    assert collector.estimate_replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
         seconds=1000 * (2 + 2) / (100 + 300)
     )
 
 
 def test_replay_time_is_unknown_before_an_epoch_with_records() -> None:
-    assert log_observer.estimate_replay_time([epoch(0, 1.0)], 1000) is None
+    assert collector.estimate_replay_time([epoch(0, 1.0)], 1000) is None
 
 
 def test_hash_changes_with_the_evidence() -> None:
@@ -386,7 +386,7 @@ def test_retention_starts_at_the_latest_time_an_epoch_can_have_read(ahead: int, 
     def read(end: int, hours: int) -> EpochRecord:
         return replace(epoch(5, 1.0), end={0: end}, processing_time=(AT + timedelta(hours=hours)).isoformat())
 
-    retained_since = log_observer.find_retained_since([read(5, ahead - 3), read(10, -2)], {0: 0}, AT)
+    retained_since = collector.find_retained_since([read(5, ahead - 3), read(10, -2)], {0: 0}, AT)
 
     assert retained_since == AT + timedelta(hours=retained_hours)
 

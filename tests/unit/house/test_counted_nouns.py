@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.finding import Events, Rows, Windows
 from tests.support.history.reconciliations import flights
 from tests.support.suite.sources import parse_source
@@ -65,7 +64,7 @@ def test_a_report_of_few_rows_is_inflected(count: int) -> None:
         differences=report.finding.differences[:count],
         differences_total=count,
     )
-    texts = [render(replace(report, finding=finding)) for render in (page.render_page, text_forms.render_markdown)]
+    texts = [render(replace(report, finding=finding)) for render in (page.render_page, files.render_markdown)]
     assert isinstance(finding.windows, Windows)
     assert isinstance(finding.events, Events)
 

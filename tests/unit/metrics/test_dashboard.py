@@ -7,7 +7,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.metrics import FAMILIES
-from cutover.reconcile.report.forms.text_forms import render_prometheus
+from cutover.reconcile.report.files import render_prometheus
 
 BOARD = json.loads((Path(__file__).resolve().parents[3] / "infra" / "dashboards" / "cutover.json").read_text())
 QUERIES = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.parts import list_uncounted, rate
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
-from cutover.reconcile.selftest.trials import compute_trial_totals
+from cutover.reconcile.selftest.trials import PlantResult, TrialResult, compute_trial_totals
 from tests.support.history.reconciliations import SELF_TEST
 from tests.support.history.reports import make_report
 
@@ -46,7 +45,7 @@ def test_markdown_has_each_kind_with_bounds_and_what_is_not_counted() -> None:
         pipeline="p", run_id="r", at="", verdict=Verdict.CONSISTENT, exit_code=0, sentence="s", self_test=SELF_TEST
     )
 
-    text = text_forms.render_markdown(result).replace(THIN, " ")
+    text = files.render_markdown(result).replace(THIN, " ")
 
     assert "| dropped rows | 400 of 400 | 99.08 % to 100 % |" in text
     assert "| truncated table | 12 of 12 |" in text

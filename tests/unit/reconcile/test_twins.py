@@ -8,7 +8,7 @@ import pytest
 from cutover.definition import Avg, Count, Fixed, Lateness, Pipeline, Sessions, Stddev, Topic
 from cutover.definition.windows.window_fn import Interval
 from cutover.reconcile.attribution.causes import _select_records_sql
-from cutover.reconcile.attribution.claims import Place
+from cutover.reconcile.attribution.log_rows import Place
 from cutover.reconcile.attribution.proof import _read_places, find_broken_places
 from cutover.reconcile.comparison import duplicates
 from cutover.reconcile.comparison.digests import MEMBERS

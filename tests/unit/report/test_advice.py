@@ -10,8 +10,7 @@ from markdown_it import MarkdownIt
 
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.cli.advise import name_next
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.parts import (
     Advice,
     Culprit,
@@ -85,7 +84,7 @@ def report(advice: Advice) -> Report:
 def test_page_and_pull_request_show_settings_and_proof() -> None:
     result = report(advised())
 
-    for rendered in (page.render_page(result), text_forms.render_markdown(result)):
+    for rendered in (page.render_page(result), files.render_markdown(result)):
         for text in (
             "in force",
             "fastest",
@@ -124,7 +123,7 @@ def test_without_a_proof_the_command_is_named() -> None:
 
 def test_a_pipeline_without_advice_names_the_command() -> None:
     assert "<code>cutover advise flights</code> makes some" in page.render_page(flights())
-    assert "out-of-orderness" not in text_forms.render_markdown(flights())
+    assert "out-of-orderness" not in files.render_markdown(flights())
 
 
 def test_shortest_exact_setting_is_advised_without_late_records() -> None:
@@ -162,7 +161,7 @@ def test_figures_at_real_speed_are_shown_for_each_setting() -> None:
     assert "At real speed 3,321 records would be late under it, as the epochs read them 7." in (
         advice_text.describe_advice(advice)
     )
-    for rendered in (page.render_page(report(advice)), text_forms.render_markdown(report(advice))):
+    for rendered in (page.render_page(report(advice)), files.render_markdown(report(advice))):
         assert "late at real speed" in rendered
         assert rendered.count("3,321") >= 5
 
@@ -260,7 +259,7 @@ def test_culprits_that_are_not_listed_are_counted() -> None:
 def test_a_value_of_a_key_remains_text() -> None:
     result = report(advised(culprit=HOSTILE))
 
-    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text_forms.render_markdown(result))
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(files.render_markdown(result))
     for rendered in (page.render_page(result), html):
         assert "<script>alert" not in rendered
         assert "\x1b" not in rendered

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
 from cutover.reconcile.report import page, steps
-from cutover.reconcile.report.drawings import curves, one_measure
+from cutover.reconcile.report.drawings import curves, windows
 from cutover.reconcile.result.finding import LatenessBin, SideNames, Waterfall, WaterfallStep, WindowPoint
 from tests.support.history.reconciliations import START, flights, iso
 from tests.support.history.reports import change_report, make_report
@@ -41,8 +41,8 @@ def inside(picture: Markup) -> bool:
 def all_pictures(width: int) -> list[Markup]:
     result = flights()
     return [
-        one_measure.draw_waterfall(result.finding.waterfall[0], SIDES, width),
-        one_measure.draw_windows(result.finding.window_series, "flights", SIDES, width),
+        windows.draw_waterfall(result.finding.waterfall[0], SIDES, width),
+        windows.draw_windows(result.finding.window_series, "flights", SIDES, width),
         curves.draw_lateness(result.finding.lateness_histogram, width),
         curves.draw_epochs(result.finding.epochs_series, width),
     ]
@@ -60,7 +60,7 @@ def test_windows_of_any_years_are_drawn(starts: list[datetime]) -> None:
         for start in starts
     ]
 
-    assert inside(one_measure.draw_windows(points, "m", SIDES, NARROW))
+    assert inside(windows.draw_windows(points, "m", SIDES, NARROW))
 
 
 @BOTH
@@ -73,12 +73,12 @@ def test_pictures_have_a_textual_description(width: int) -> None:
 
 @BOTH
 def test_a_year_of_windows_stays_small(width: int) -> None:
-    assert len(one_measure.draw_windows(flights().finding.window_series, "flights", SIDES, width)) < 40_000
+    assert len(windows.draw_windows(flights().finding.window_series, "flights", SIDES, width)) < 40_000
 
 
 def test_waterfall_ends_at_the_sum_of_its_steps() -> None:
     steps = (WaterfallStep(cause="late", amount=-30), WaterfallStep(cause="future", amount=10))
-    picture = one_measure.draw_waterfall(Waterfall(measure="m", batch=100, steps=steps, streaming=80), SIDES, WIDE)
+    picture = windows.draw_waterfall(Waterfall(measure="m", batch=100, steps=steps, streaming=80), SIDES, WIDE)
     bars = [rect.attrib for rect in shapes(picture, "{*}rect") or shapes(picture, "rect")]
     late, future, final_width = (float(bar["width"]) for bar in bars[1:])
 
@@ -87,7 +87,7 @@ def test_waterfall_ends_at_the_sum_of_its_steps() -> None:
 
 def test_waterfall_leaves_out_causes_without_a_share_but_never_unexplained() -> None:
     steps = (WaterfallStep(cause="future", amount=0), WaterfallStep(cause="unexplained", amount=0))
-    picture = one_measure.draw_waterfall(Waterfall(measure="m", batch=1, steps=steps, streaming=1), SIDES, WIDE)
+    picture = windows.draw_waterfall(Waterfall(measure="m", batch=1, steps=steps, streaming=1), SIDES, WIDE)
 
     assert ("future" in picture, "unexplained" in picture) == (False, True)
 
@@ -103,17 +103,17 @@ def test_equal_totals_have_no_waterfall() -> None:
     [(5, 1, timedelta(hours=1)), (5, 24, timedelta(days=1)), (24 * 400, 1, timedelta(days=7))],
 )
 def test_windows_share_columns_as_narrow_as_possible(count: int, step: int, size: timedelta) -> None:
-    assert one_measure.bins(hours(count, step), 380)[0] == size
+    assert windows.bins(hours(count, step), 380)[0] == size
 
 
 def test_no_window_is_lost_in_columns() -> None:
-    _, places = one_measure.bins(hours(24 * 50), 100)
+    _, places = windows.bins(hours(24 * 50), 100)
 
     assert (sum(p.windows for p in places), sum(p.different for p in places)) == (24 * 50, 24 * 50)
 
 
 def test_column_at_the_edge_shows_the_mean_of_fewer_windows() -> None:
-    _, places = one_measure.bins(hours(24 * 50 + 1), 100)
+    _, places = windows.bins(hours(24 * 50 + 1), 100)
 
     assert {place.mean("batch") for place in places} == {10}
 
@@ -123,13 +123,13 @@ def test_line_breaks_where_windows_are_missing() -> None:
         *hours(5),
         *(replace(p, window_start=iso(START + timedelta(days=2, hours=i))) for i, p in enumerate(hours(5))),
     )
-    picture = one_measure.draw_windows(gap, "m", SIDES, WIDE)
+    picture = windows.draw_windows(gap, "m", SIDES, WIDE)
 
     assert len(re.findall('class="side-batch"', picture)) == 2
 
 
 def test_one_window_can_be_drawn() -> None:
-    assert inside(one_measure.draw_windows(hours(1), "m", SIDES, NARROW))
+    assert inside(windows.draw_windows(hours(1), "m", SIDES, NARROW))
 
 
 def test_one_epoch_can_be_drawn() -> None:

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from cutover.reconcile.cost.measure import fold
-from cutover.reconcile.report import page
+from cutover.reconcile.report import files, page
 from cutover.reconcile.report.drawings import curves
-from cutover.reconcile.report.forms import text_forms
 from cutover.reconcile.result.cost import describe_lines
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_early
@@ -66,11 +65,11 @@ def test_prometheus_has_no_share_of_nothing() -> None:
     untested = replace(SELF_TEST, detection_rate=rate(0, 0))
     refused = change_report(flights(), verdict=Verdict.NOT_COMPARABLE, self_test=untested)
 
-    samples = text_forms.render_prometheus([refused])
+    samples = files.render_prometheus([refused])
 
     assert "cutover_reconciliation_late_ratio{" not in samples
     assert "selftest_detection_ratio{" not in samples
-    assert "cutover_reconciliation_late_ratio{" in text_forms.render_prometheus([flights()])
+    assert "cutover_reconciliation_late_ratio{" in files.render_prometheus([flights()])
 
 
 def test_a_rate_of_nothing_is_no_zero() -> None:

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_lateness, name_segment
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.timeliness import (
@@ -56,7 +55,7 @@ def measured(value: str | None) -> Report:
 def test_page_and_pull_request_show_late_sources_and_effects_of_a_replay() -> None:
     result = measured("north")
 
-    for rendered in (page.render_page(result), text_forms.render_markdown(result)):
+    for rendered in (page.render_page(result), files.render_markdown(result)):
         for text in ("2.5", "0.2", "25 records", "shop=north: 96", "partition 0"):
             assert text in rendered.replace("&#61;", "=").replace("&#58;", ":")
     assert "900 times faster" in page.render_page(result)
@@ -66,7 +65,7 @@ def test_page_and_pull_request_show_late_sources_and_effects_of_a_replay() -> No
 def test_a_value_of_a_key_remains_text(value: str | None) -> None:
     result = measured(value)
 
-    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text_forms.render_markdown(result))
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(files.render_markdown(result))
     for rendered in (page.render_page(result), html):
         assert "<script>alert" not in rendered
         assert "\x1b" not in rendered
@@ -76,7 +75,7 @@ def test_a_value_of_a_key_remains_text(value: str | None) -> None:
 
 def test_an_unmeasured_log_names_the_command() -> None:
     assert "cutover lateness flights" in page.render_page(flights())
-    assert "Late share" not in text_forms.render_markdown(flights())
+    assert "Late share" not in files.render_markdown(flights())
 
 
 def test_it_round_trips_through_the_published_object() -> None:
@@ -92,7 +91,7 @@ def test_log_timestamps_of_a_load_give_no_real_speed() -> None:
         loaded = replace(result, log_lateness=replace(result.log_lateness, shares=replace(SHARES, pace=pace)))
 
         assert describe_shares(replace(SHARES, pace=pace)).startswith("Late share: unknown at real speed")
-        for rendered in (page.render_page(loaded), text_forms.render_markdown(loaded)):
+        for rendered in (page.render_page(loaded), files.render_markdown(loaded)):
             assert "(25 records)" not in rendered
             assert rendered.count("unknown") >= 4
 

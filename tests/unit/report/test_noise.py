@@ -3,8 +3,7 @@
 import json
 from dataclasses import replace
 
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.parts import DifferenceLife, NoiseLevel, NoiseMeasure
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import describe_life
@@ -32,12 +31,12 @@ def test_the_page_shows_each_measure_that_differs_from_itself() -> None:
 
     for text in ("Noise in rate: two answers.", "batch, stream", "0.25", "1.5", "4,711"):
         assert text in rendered
-    assert "Noise in rate" in text_forms.render_markdown(replace(flights(), noise=NOISE)).replace("&#58;", ":")
+    assert "Noise in rate" in files.render_markdown(replace(flights(), noise=NOISE)).replace("&#58;", ":")
 
 
 def test_a_pipeline_with_unmeasured_noise_names_the_command() -> None:
     assert "<code>cutover noise flights</code>" in page.render_page(flights())
-    assert "| noise |" not in text_forms.render_markdown(flights())
+    assert "| noise |" not in files.render_markdown(flights())
 
 
 def test_a_hostile_measure_name_remains_text() -> None:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
 from cutover.reconcile.report import page
-from cutover.reconcile.report.drawings import calendar, curves, one_measure
+from cutover.reconcile.report.drawings import curves, windows
 from cutover.reconcile.result.finding import SideNames, Verdict, Waterfall, WaterfallStep
 from cutover.reconcile.result.parts import CalendarDay
 from cutover.reconcile.verdict import series
@@ -56,18 +56,18 @@ def colours(picture: Markup) -> list[str]:
 def test_day_is_coloured_by_its_worst_cause(causes: dict[str, int], worst: str) -> None:
     calendar_day = day("2026-03-01", **causes)
 
-    assert calendar.find_worst(calendar_day) == worst
-    assert colours(calendar.draw([calendar_day], WIDE)) == [f"cause-{worst}"]
+    assert windows.find_worst(calendar_day) == worst
+    assert colours(windows.draw_calendar([calendar_day], WIDE)) == [f"cause-{worst}"]
 
 
 def test_day_without_a_difference_has_no_cause() -> None:
-    assert calendar.find_worst(day("2026-03-01")) is None
+    assert windows.find_worst(day("2026-03-01")) is None
 
 
 def test_text_of_a_cause_is_never_a_css_class() -> None:
     calendar_day = CalendarDay(day="2026-03-01", windows=1, different=1, causes={'x" onload="alert(1)': 1})
 
-    assert colours(calendar.draw([calendar_day], WIDE)) == ["cause-other"]
+    assert colours(windows.draw_calendar([calendar_day], WIDE)) == ["cause-other"]
 
 
 @BOTH
@@ -76,8 +76,8 @@ def test_text_of_a_cause_is_never_a_css_class() -> None:
 def test_calendar_of_any_days_stays_inside_and_draws_each_that_differs(
     width: int, calendar_days: list[CalendarDay]
 ) -> None:
-    picture = calendar.draw(calendar_days, width)
-    years = sorted({calendar_day.day[:4] for calendar_day in calendar_days})[-calendar.YEARS_AT_MOST :]
+    picture = windows.draw_calendar(calendar_days, width)
+    years = sorted({calendar_day.day[:4] for calendar_day in calendar_days})[-windows.YEARS_AT_MOST :]
 
     assert inside(picture)
     assert len(colours(picture)) == sum(
@@ -86,7 +86,7 @@ def test_calendar_of_any_days_stays_inside_and_draws_each_that_differs(
 
 
 def test_first_of_march_of_2026_is_in_the_ninth_week_on_a_sunday() -> None:
-    picture = calendar.draw([day("2026-03-01", late=1)], WIDE)
+    picture = windows.draw_calendar([day("2026-03-01", late=1)], WIDE)
     box = next(iter(ET.fromstring(str(picture)).iter("rect"))).attrib  # noqa: S314 -- our own markup
     size = (WIDE - 34) / 53
 
@@ -107,7 +107,7 @@ def test_months_and_years_hold_the_same_windows(calendar_days: list[CalendarDay]
 
     assert count(list(short)) == count(calendar_days)
     assert len({len(calendar_day.day) for calendar_day in short}) == 1
-    assert inside(calendar.draw(short, NARROW))
+    assert inside(windows.draw_calendar(short, NARROW))
 
 
 def test_hundred_thousand_windows_of_a_day_are_months() -> None:
@@ -120,7 +120,7 @@ def test_hundred_thousand_windows_of_a_day_are_months() -> None:
 
 
 def test_different_days_are_in_the_table_and_others_are_counted() -> None:
-    chart_table = calendar.tabulate([day("2026-03-01", late=2), day("2026-03-02"), day("2026-03-03", unexplained=1)])
+    chart_table = windows.tabulate([day("2026-03-01", late=2), day("2026-03-02"), day("2026-03-03", unexplained=1)])
 
     assert [row[0] for row in chart_table.rows] == ["2026-03-03", "2026-03-01"]
     assert chart_table.rows[1] == ("2026-03-01", "late 2 rows", "1", "24")
@@ -130,7 +130,7 @@ def test_different_days_are_in_the_table_and_others_are_counted() -> None:
 def test_long_table_counts_omitted_rows() -> None:
     all_days = [day(f"2026-{1 + i // 28:02}-{1 + i % 28:02}", late=1) for i in range(150)]
 
-    assert "And 50 days more that differ, in the Parquet." in calendar.tabulate(all_days).omission
+    assert "And 50 days more that differ, in the Parquet." in windows.tabulate(all_days).omission
 
 
 @BOTH
@@ -166,21 +166,21 @@ NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(-(10**9), 10**9, places=4
 @settings(deadline=None)
 @given(start=NUMBERS, amounts=st.lists(NUMBERS, max_size=5))
 def test_steps_that_lead_to_the_end_add_up_exactly(start: int | str, amounts: list[int | str]) -> None:
-    end = sum(map(one_measure.exact, amounts), start=one_measure.exact(start))
+    end = sum(map(windows.exact, amounts), start=windows.exact(start))
     scale = 10**4
     total = str(end) if end.denominator == 1 else f"{end * scale}e-4"
     steps = tuple(WaterfallStep(cause="late", amount=amount) for amount in amounts)
     chart = Waterfall(measure="m", batch=start, steps=steps, streaming=total)
 
-    assert one_measure.missing(chart) == 0
-    assert one_measure.tabulate_waterfall(chart, SideNames()).omission == "The steps add up exactly."
+    assert windows.missing(chart) == 0
+    assert windows.tabulate_waterfall(chart, SideNames()).omission == "The steps add up exactly."
 
 
 def test_steps_that_miss_the_end_by_one_are_reported() -> None:
     chart = Waterfall(measure="m", batch=10**18, steps=(WaterfallStep(cause="late", amount=-3),), streaming=10**18 - 4)
 
-    assert one_measure.missing(chart) == -1
-    assert "but for \u22121" in one_measure.tabulate_waterfall(chart, SideNames()).omission
+    assert windows.missing(chart) == -1
+    assert "but for \u22121" in windows.tabulate_waterfall(chart, SideNames()).omission
 
 
 def test_every_section_has_a_template_and_a_place_in_the_page() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.report import files, page
-from cutover.reconcile.report.forms import text_forms
 from cutover.reconcile.result.finding import (
     Cause,
     Difference,
@@ -238,7 +237,7 @@ def test_differences_without_a_window_are_one_table() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_sheet_of_hostile_values_holds_no_formula_and_no_line_break(text: str) -> None:
-    rows = list(csv.reader(io.StringIO(text_forms.format_csv(hostile(text)))))
+    rows = list(csv.reader(io.StringIO(files.format_csv(hostile(text)))))
 
     assert len(rows) == 3  # the last one says that more differ
     assert [c for row in rows for c in row if c.startswith(("=", "+", "-", "@", "\t", "\r"))] == []

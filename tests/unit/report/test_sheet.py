@@ -2,7 +2,7 @@
 
 import csv
 
-from cutover.reconcile.report.forms.text_forms import format_csv
+from cutover.reconcile.report.files import format_csv
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 

@@ -9,14 +9,14 @@ import yaml
 from cutover import runbooks
 from cutover.infra.drills.catalogue import DRILLS
 from cutover.infra.drills.perform import check_line, find_unknown_commands
-from cutover.reconcile.report import verdicts
+from cutover.reconcile.verdict import decision
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME
 from cutover.runbooks import split_head
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("cutover", "streaming", "batch", "reconcile", "infra", "dags")
 PAGES = runbooks.list_runbooks()
-VERDICTS = {name for name in verdicts.RUNBOOKS.values() if name is not None}
+VERDICTS = {name for name in decision.RUNBOOKS.values() if name is not None}
 NAMED = re.compile(r'runbook=(?:[\w.]+ or )?"([A-Za-z]+)"|docs/runbooks/([A-Za-z]+)\.md')
 OWNERS = {"platform", "pipeline", "producers"}
 UNFINISHED = re.compile(r"\b(TODO|TBD|FIXME|XXX)\b")

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sum, Topic
-from cutover.reconcile.verify.facts.facts import EpochCommit, LogCounts, RowTotals, VerifyFacts
-from cutover.reconcile.verify.model import Violation
+from cutover.reconcile.verify.facts.facts import EpochCommit, LogCounts, RowTotals, VerifyFacts, Violation
 from tests.unit.verify.epochs import MINUTE, chain_of
 
 PIPELINE = Pipeline(

@@ -11,10 +11,9 @@ from cutover.lake import batch_runs
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verify.facts.facts import BatchLedger, DoubledPosition, RescannedOffsets, VerifyFacts
+from cutover.reconcile.verify.facts.facts import BatchLedger, DoubledPosition, RescannedOffsets, Unknown, VerifyFacts
 from cutover.reconcile.verify.facts.rows import read_batch_ledger
 from cutover.reconcile.verify.invariants import epochs
-from cutover.reconcile.verify.model import Unknown
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 from tests.unit.reconcile.attribution.indexed import PIPELINE, make_index_row, make_run, write_index

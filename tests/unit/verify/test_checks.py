@@ -9,9 +9,18 @@ import pytest
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.high_water import Witness
-from cutover.reconcile.verify.facts.facts import EpochCommit, LedgerFault, LogCounts, RowTotals, VerifyFacts
+from cutover.reconcile.verify.facts.facts import (
+    MOST,
+    EpochCommit,
+    LedgerFault,
+    LogCounts,
+    RowTotals,
+    Unknown,
+    VerifyFacts,
+    Violation,
+    cap_violations,
+)
 from cutover.reconcile.verify.invariants import epochs, published_results
-from cutover.reconcile.verify.model import MOST, Unknown, Violation, cap_violations
 from tests.unit.verify.epochs import COUNTS, chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
 

@@ -19,7 +19,7 @@ from cutover.reconcile.verify.facts.facts import (
     Reopened,
     RepeatedRuns,
 )
-from cutover.reconcile.verify.facts.results import compare_results, have_same_cut, intersect_ranges
+from cutover.reconcile.verify.facts.rows import compare_results, have_same_cut, intersect_ranges
 from cutover.reconcile.verify.invariants import published_results
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow, UncountedPair

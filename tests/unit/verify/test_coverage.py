@@ -13,9 +13,9 @@ from cutover.reconcile.verify.facts.facts import (
     RecomputedPortion,
     Refold,
     RepeatedRuns,
+    Unknown,
 )
 from cutover.reconcile.verify.invariants import epochs, published_results
-from cutover.reconcile.verify.model import Unknown
 from cutover.records.reference import ResultRow
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import chain_of, epoch

@@ -7,15 +7,17 @@ import pytest
 from cutover.definition import Sliding
 from cutover.lake.integrity import lost_records
 from cutover.reconcile.verify.facts.facts import (
+    MOST,
     EpochCommit,
     LedgerFault,
     LogCounts,
     Prefix,
     RecomputedPortion,
     RowTotals,
+    Unknown,
+    cap_violations,
 )
 from cutover.reconcile.verify.invariants import epochs, published_results
-from cutover.reconcile.verify.model import MOST, Unknown, cap_violations
 from cutover.records.classes import Class, Reason
 from cutover.records.reference import ResultRow, UncountedPair
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch

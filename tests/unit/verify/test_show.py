@@ -2,7 +2,7 @@ import pytest
 
 from cutover.output.console import Output, render
 from cutover.reconcile.cli import audit
-from cutover.reconcile.verify.model import CheckResult, CheckState, Verification, Violation
+from cutover.reconcile.verify.facts.facts import CheckResult, CheckState, Verification, Violation
 
 
 def test_hint_is_text_and_data_shows_control_characters(

@@ -11,16 +11,15 @@ from cutover.definition.model.pipeline import Lateness
 from cutover.definition.model.policy import Policy
 from cutover.infra.drills.catalogue import DRILLS
 from cutover.metrics import FAMILIES
-from cutover.reconcile.watch.alerts import generated
+from cutover.reconcile.watch.alerts import catalogue
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME, list_firing
-from cutover.reconcile.watch.alerts.spec import SEVERITIES, AlertSpec
-from cutover.reconcile.watch.facts import Problem
+from cutover.reconcile.watch.facts import SEVERITIES, AlertSpec, Problem
 from cutover.settings import AlertSettings
 from tests.support.history.watch_facts import make_facts
 
 ROOT = Path(__file__).resolve().parents[3]
-RULES = {rule["alert"]: rule for group in yaml.safe_load(generated.render_rules())["groups"] for rule in group["rules"]}
-ROUTING = yaml.safe_load(generated.render_routing())
+RULES = {rule["alert"]: rule for group in yaml.safe_load(catalogue.render_rules())["groups"] for rule in group["rules"]}
+ROUTING = yaml.safe_load(catalogue.render_routing())
 SETTINGS = {
     "alerts": set(AlertSettings.model_fields),
     "policy": set(Policy.__dataclass_fields__),
@@ -30,11 +29,11 @@ SETTINGS = {
 each_alert = pytest.mark.parametrize("spec", [pytest.param(spec, id=spec.name) for spec in ALERTS])
 
 
-@pytest.mark.parametrize("name", sorted(generated.FILES))
+@pytest.mark.parametrize("name", sorted(catalogue.FILES))
 def test_generated_file_is_up_to_date(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
 
-    assert text == generated.FILES[name](text), "run `make alert-rules`"
+    assert text == catalogue.FILES[name](text), "run `make alert-rules`"
 
 
 def test_no_two_alerts_have_one_name() -> None:

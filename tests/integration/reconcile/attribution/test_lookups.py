@@ -32,7 +32,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.selftest import trials
 from cutover.reconcile.selftest.trials import self_test
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records import reference
 from cutover.settings import DimensionSettings, KafkaSettings, Settings

@@ -13,8 +13,7 @@ from cutover.engine import queries
 from cutover.lake.dimensions import dimension
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.attribution import refold
-from cutover.reconcile.attribution.refold import RefoldPart
+from cutover.reconcile.attribution.dimension import RefoldPart, create_refold_tables
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -67,7 +66,7 @@ def pipeline(kafka_settings: Settings, topic_name: str) -> Pipeline:
 def fold(lake: PipelineLake, parts: Sequence[RefoldPart]) -> dict[str, set[tuple[Any, ...]]]:
     """Return window, campaign, records and their ids added up, as each side joined them."""
     with queries.open_duckdb() as connection:
-        refold.create_refold_tables(connection, lake, parts, into=("stream", "batch"))
+        create_refold_tables(connection, lake, parts, into=("stream", "batch"))
         query = "SELECT epoch_us(window_start), campaign, _n, ids::BIGINT FROM"
         return {name: set(connection.execute(f"{query} {name}").fetchall()) for name in ("stream", "batch")}
 

@@ -13,8 +13,7 @@ import pytest
 from cutover.errors import DefinitionError
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 
@@ -266,7 +265,7 @@ def test_a_time_that_does_not_exist_is_none(tmp_path: Path, cell: str, moment: d
 def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:
     report = compare(tmp_path, ["0.30000000000000004"], doubles(0.3))
 
-    for text in (page.render_page(report), text_forms.render_markdown(report)):
+    for text in (page.render_page(report), files.render_markdown(report)):
         assert "as on the other side" in text
         assert "1 cell of v equal within 1e-09" in text
 

@@ -7,7 +7,7 @@ import pytest
 from cutover.engine import effective_settings, queries, readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.preconditions.settings_in_force import list_session_differences
+from cutover.reconcile.preconditions.checks import list_session_differences
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings

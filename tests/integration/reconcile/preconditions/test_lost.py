@@ -19,10 +19,10 @@ from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.output.console import Output, render
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
-from cutover.reconcile.attribution.loss import describe_losses
 from cutover.reconcile.cli import show
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.preconditions.log_state import describe_losses
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings

@@ -12,8 +12,7 @@ from cutover.definition import AtWatermark, Every
 from cutover.definition.model.triggers import Accumulation
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
-from cutover.reconcile.report import page
-from cutover.reconcile.report.forms import text_forms
+from cutover.reconcile.report import files, page
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_open
 from cutover.reconcile.result.report import Report
@@ -42,7 +41,7 @@ def compare_open_windows(settings: Settings, lake: Lake) -> tuple[Report, OpenAn
     html = page.render_page(report)
     assert describe_open(report.finding.open_answers) in html
     assert "<script>alert" not in html
-    assert "<script>alert" not in text_forms.render_markdown(report)
+    assert "<script>alert" not in files.render_markdown(report)
     return report, report.finding.open_answers
 
 

@@ -12,7 +12,7 @@ from cutover.definition import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver

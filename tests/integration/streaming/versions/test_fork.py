@@ -16,7 +16,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe, silent
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver

@@ -18,7 +18,7 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver

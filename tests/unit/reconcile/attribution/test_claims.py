@@ -8,7 +8,7 @@ import pytest
 from cutover.definition import Count, First, Fixed, Last, Max, Min, Pipeline, Sum, Topic, TopK
 from cutover.definition.windows.window_fn import Interval
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.attribution import claims
+from cutover.reconcile.attribution import log_rows
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
@@ -60,8 +60,8 @@ def test_a_wrong_value_beneath_a_late_record_is_seen_in_every_measure(name: str)
     place = min(places_of(PIPELINE, stream), key=lambda place: place.interval.start)
     place_fold = fold_log_by_place(PIPELINE, log, stream, batch)[place]
 
-    assert claims.matches_log(place_fold.stages[0], rows_at(stream, place))
-    assert not claims.matches_log(place_fold.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
+    assert log_rows.matches_log(place_fold.stages[0], rows_at(stream, place))
+    assert not log_rows.matches_log(place_fold.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
 
 
 COPIES = {
@@ -84,8 +84,8 @@ def test_contradicting_copies_of_one_id_are_duplicates_for_every_measure(case: s
     assert stream.counts[Class.DUPLICATE] == batch.counts[Class.DUPLICATE] == 1
     for place, place_fold in folds.items():
         assert place_fold.are_twins_sound
-        assert claims.matches_log(place_fold.stages[0], rows_at(stream, place))
-        assert claims.matches_log(place_fold.batch, rows_at(batch, place))
+        assert log_rows.matches_log(place_fold.stages[0], rows_at(stream, place))
+        assert log_rows.matches_log(place_fold.batch, rows_at(batch, place))
 
 
 LEDGERS: Mapping[str, tuple[dict[int, str], bool]] = {
@@ -107,7 +107,7 @@ def test_twins_are_sound_if_the_stream_counted_at_most_one(case: str) -> None:
     (place,) = places_of(IDS, batch)
     ledger = {(0, offset, place.interval.start): name for offset, name in classes_by_offset.items()}
 
-    folds = claims.fold_places(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
+    folds = log_rows.fold_places(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
 
     assert folds[place].are_twins_sound is is_sound
 
@@ -117,4 +117,4 @@ def test_a_duplicate_row_is_not_confirmed_by_the_log() -> None:
     (place,) = places_of(PIPELINE, stream)
     rows = rows_at(stream, place)
 
-    assert not claims.matches_log(fold_log_by_place(PIPELINE, log, stream, batch)[place].stages[0], [*rows, *rows])
+    assert not log_rows.matches_log(fold_log_by_place(PIPELINE, log, stream, batch)[place].stages[0], [*rows, *rows])

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.attribution.loss import describe_losses, list_loss_notes, list_ranges
+from cutover.reconcile.preconditions.log_state import describe_losses, list_loss_notes, list_ranges
 from cutover.reconcile.result.finding import LostRange
 from tests.support.log.losses import LOSS
 

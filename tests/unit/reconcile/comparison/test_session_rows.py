@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Max, Pipeline, Sessions, Sum, Topic
-from cutover.reconcile.comparison.session_rows import PARTS, merge_parts_sql
+from cutover.reconcile.comparison.digests import PARTS, merge_parts_sql
 
 GAP = 3_000
 PIPELINE = Pipeline(

@@ -14,8 +14,8 @@ from cutover.lake.integrity import same_log
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.preconditions import log_origin
-from cutover.reconcile.preconditions.log_origin import LogCheck
+from cutover.reconcile.preconditions import log_state
+from cutover.reconcile.preconditions.log_state import LogCheck
 from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 from tests.support.log.losses import LOSS
@@ -82,11 +82,11 @@ def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, 
 
     monkeypatch.setattr(versions, "find_current_version", lambda *_: fake_lake.version)
     monkeypatch.setattr(delta, "exists", lambda _: fake_lake.exists)
-    monkeypatch.setattr(log_origin, "EpochLog", lambda _: Mock(newest=newest))
+    monkeypatch.setattr(log_state, "EpochLog", lambda _: Mock(newest=newest))
     monkeypatch.setattr(losses, "list_of_version", lambda *_: fake_lake.losses)
     monkeypatch.setattr(same_log, "check_log_unchanged", reject_changed)
-    monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
-    return log_origin.evaluate_log(PipelineLake(settings, PIPELINE))
+    monkeypatch.setattr(log_state, "LogClient", lambda _: log)
+    return log_state.evaluate_log(PipelineLake(settings, PIPELINE))
 
 
 def make_changed_answer(message: str, runbook: str) -> LogCheck:

@@ -10,8 +10,8 @@ from cutover.engine import readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.preconditions import settings_in_force
-from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
+from cutover.reconcile.preconditions import checks
+from cutover.reconcile.preconditions.checks import SettingsOfSides
 from tests.unit.reconcile.attribution.indexed import make_run
 from tests.unit.verify.epochs import epoch
 
@@ -51,7 +51,7 @@ def list_messages(
     settings_of_sides = SettingsOfSides(
         pipeline="clicks", by_digest=by_digest, batch="batch-1", by_batch=batch, of_process=session
     )
-    return list(settings_in_force.list_differences(epochs, settings_of_sides))
+    return list(checks.list_differences(epochs, settings_of_sides))
 
 
 def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> None:
@@ -81,7 +81,7 @@ def test_batch_is_named_with_the_version_that_is_compared() -> None:
         pipeline="clicks", by_digest={US.digest: US}, batch="batch-1", by_batch=TR, of_process=US, version=2
     )
 
-    (text,) = settings_in_force.list_differences(records(US), settings_of_sides)
+    (text,) = checks.list_differences(records(US), settings_of_sides)
 
     assert "`cutover batch clicks --version 2`" in text
 
@@ -127,7 +127,7 @@ def many(value: str, number: int) -> EffectiveSettings:
 
 @pytest.mark.parametrize(("number", "more"), [(12, []), (13, ["1"]), (15, ["3"])])
 def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[str]) -> None:
-    messages = list(settings_in_force.list_session_differences(PIPELINE, many("a", number), many("b", number)))
+    messages = list(checks.list_session_differences(PIPELINE, many("a", number), many("b", number)))
 
     named_items = [text.partition("`: ")[0] for text in messages[:12]]
     assert named_items == [f"Setting in force, spark `item.{n:02}" for n in range(12)]
@@ -135,13 +135,11 @@ def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[s
 
 
 def test_settings_of_a_folding_session_are_compared_with_batch() -> None:
-    assert list(settings_in_force.list_session_differences(PIPELINE, US, TR)) == [
+    assert list(checks.list_session_differences(PIPELINE, US, TR)) == [
         f"{LOCALE} batch ran with `en_US`; this comparison's session ran with `tr_TR`.\nHint: {SIDE}"
     ]
-    assert list(settings_in_force.list_session_differences(PIPELINE, US, US)) == []
-    assert (
-        list(settings_in_force.list_session_differences(PIPELINE, None, US)) == []
-    )  # the settings of batch are unknown
+    assert list(checks.list_session_differences(PIPELINE, US, US)) == []
+    assert list(checks.list_session_differences(PIPELINE, None, US)) == []  # the settings of batch are unknown
 
 
 def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +150,7 @@ def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPat
         make_run("b", in_force=TR.digest),
     ]
 
-    settings_of_sides = settings_in_force.read_settings(PIPELINE, epochs, runs, runs[1])
+    settings_of_sides = checks.read_settings(PIPELINE, epochs, runs, runs[1])
 
     assert settings_of_sides == SettingsOfSides(
         pipeline="clicks", by_digest={US.digest: US}, batch="b", by_batch=TR, of_process=US
@@ -163,9 +161,9 @@ def list_schema_messages(
     *, batch: Mapping[str, str], here: Mapping[str, str], earlier_is_anew: bool = False
 ) -> list[str]:
     runs = [make_run("a", schemas={"3": "old"}), make_run("b", schemas=batch, anew=earlier_is_anew)]
-    settings_of_sides = settings_in_force.read_settings(PIPELINE, [], runs, runs[1], here)
+    settings_of_sides = checks.read_settings(PIPELINE, [], runs, runs[1], here)
     epochs = [epoch(0), epoch(1, schemas={"1": "aa"}), epoch(2, schemas={"1": "aa", "2": "bb"})]
-    return list(settings_in_force.list_schema_differences(epochs, settings_of_sides))
+    return list(checks.list_schema_differences(epochs, settings_of_sides))
 
 
 def test_a_schema_that_only_one_side_has_met_is_no_difference() -> None:

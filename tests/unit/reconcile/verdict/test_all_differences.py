@@ -6,8 +6,8 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
+from cutover.reconcile.attribution import cells
 from cutover.reconcile.comparison.layout import Layout, SharedTable, make_default_comparison
-from cutover.reconcile.verdict import all_differences
 
 LONGEST = 10**38 - 1  # that a decimal holds
 
@@ -31,7 +31,7 @@ def write_totals(path: Path, *totals: int | None, kind: str = "HUGEINT") -> tupl
                 f"INSERT INTO {SharedTable.TOUCHED} SELECT make_timestamptz($1), 'a', 1, 'changed', 0, $2::{kind}, 0",
                 [n, None if total is None else str(total)],
             )
-        all_differences.write_all_differences(Mock(connection=connection, layout=layout, merged=()), file)
+        cells.write_all_differences(Mock(connection=connection, layout=layout, merged=()), file)
         query = f"SELECT typeof(batch.total), batch.total::VARCHAR FROM '{file}' ORDER BY window_start"  # noqa: S608 -- ours
         rows = connection.execute(query).fetchall()
     return str(rows[0][0]), [text for _, text in rows]

@@ -3,9 +3,9 @@
 from unittest.mock import Mock
 
 from cutover.engine import queries
+from cutover.reconcile.attribution import cells
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 from cutover.reconcile.result.parts import RecordBehind
-from cutover.reconcile.verdict import all_differences
 from tests.integration.streaming import rig
 
 CLICKS = rig.pipeline("clicks")
@@ -29,7 +29,7 @@ def test_records_behind_a_listed_row_have_position_and_time() -> None:
         columns = f"window_start, {CLICKS.key[0]}, _class, _partition, _offset, event_time, _epoch, reason"
         connection.execute(f"CREATE TABLE {SharedTable.LEDGER} AS SELECT * FROM (VALUES {rows}) t({columns})")  # noqa: S608 -- ours
 
-        records_behind = all_differences.read_records_behind(
+        records_behind = cells.read_records_behind(
             Mock(connection=connection, layout=LAYOUT, merged=("late",)), CLICKS, limit=10
         )
 

@@ -12,10 +12,11 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.windows.kinds import Global
 from cutover.engine import queries
+from cutover.reconcile.attribution import cells
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value, make_default_comparison
 from cutover.reconcile.result.finding import Apart, SampleRecord
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
-from cutover.reconcile.verdict import all_differences, series
+from cutover.reconcile.verdict import series
 
 LAYOUT = Layout(
     keys=("window_start", "shop"),
@@ -119,7 +120,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
     create_table(connection, SharedTable.LEDGER, names, *ledger_rows)
     layout = replace(LAYOUT, keys=("window_start", "shop", "desk"))
 
-    records_behind = all_differences.read_records_behind(sides(connection, layout=layout), DESKS, limit=10)
+    records_behind = cells.read_records_behind(sides(connection, layout=layout), DESKS, limit=10)
 
     assert [(record.partition, record.offset) for record in records_behind] == [
         *((0, offset) for offset in (0, 2, 4, 6, 8, 10, 12)),
@@ -135,7 +136,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
         epoch=3,
         reason="why",
     )
-    assert all_differences.read_records_behind(sides(connection, layout=layout, merged=()), DESKS, limit=10) == ()
+    assert cells.read_records_behind(sides(connection, layout=layout, merged=()), DESKS, limit=10) == ()
 
 
 def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connection: duckdb.DuckDBPyConnection) -> None:
@@ -220,7 +221,7 @@ def test_the_file_of_all_rows_has_each_with_its_causes_and_both_sides_measures(
     create_table(connection, "ledger_keys", "_class, window_start, shop", *ledger_rows)
     file = tmp_path / "reports" / "sales" / "differences.parquet"
 
-    all_differences.write_all_differences(sides(connection), file)
+    cells.write_all_differences(sides(connection), file)
 
     written_rows = connection.execute(f"SELECT epoch(window_start), * EXCLUDE (window_start) FROM '{file}'").fetchall()  # noqa: S608 -- ours
     first_day, second = 1_767_225_600, 1_767_312_000
@@ -247,6 +248,6 @@ def test_a_full_disk_leaves_no_file_and_raises_nothing(tmp_path: Path) -> None:
     partial_file.write_bytes(b"PAR1")
 
     for file in (partial_file, never):
-        all_differences.write_all_differences(full, file)
+        cells.write_all_differences(full, file)
 
     assert list(tmp_path.iterdir()) == []

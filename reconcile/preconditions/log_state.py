@@ -1,15 +1,18 @@
-"""Check that the log is still the one that the epochs were read from.
+"""Log of a comparison: whether it is still the one that the epochs were read from, and the losses recorded of it.
 
 Intact tables prove nothing if the log was restored from a copy: the records that batch and stream read can then no
 longer be read again. While the stream does not continue for that reason, no window is compared, not even a closed one.
+A report lists the ranges that were lost, has a sentence on them in its head, and notes what a comparison cannot show.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError, LogError
+from cutover.lake.batch_runs import LOST
 from cutover.lake.control import losses, versions
 from cutover.lake.epochs import offsets
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -18,9 +21,12 @@ from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import format_partition
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.preconditions.damage import make_damage_breach
+from cutover.reconcile.preconditions.seal import make_damage_breach
+from cutover.reconcile.result.finding import LostRange
 from cutover.reconcile.result.seal import SealBreach
+from cutover.timestamps import format_micros
 
 STOPPING = frozenset({"LogDataLost", "TopicIdentityChanged"})
 """Runbooks of problems after which a stream does not continue without a person."""
@@ -130,3 +136,74 @@ def _explain_silence(driver_state: DriverState) -> str | None:
 
 def _breach(text: str, runbook: str) -> SealBreach:
     return SealBreach(code="log_changed", message=re.split("\n(?:Hint|Runbook):", text, maxsplit=1)[0], runbook=runbook)
+
+
+_MAX_RANGES = 3  # in the sentence
+
+
+def list_ranges(losses: Sequence[Loss]) -> tuple[LostRange, ...]:
+    """Return the ranges of losses for a report, in the order in which they were accepted."""
+    return tuple(
+        LostRange(
+            topic=loss.topic,
+            topic_id=loss.topic_id,
+            partition=loss.partition,
+            first=loss.first,
+            next=loss.next,
+            windows_from=format_micros(loss.windows_from),
+            windows_to=format_micros(loss.windows_to),
+            stream_version=loss.stream_version,
+            epoch=loss.epoch,
+            kind=loss.kind,
+            who=loss.who,
+            why=loss.why,
+            at=loss.at.isoformat().replace("+00:00", "Z"),
+        )
+        for loss in losses
+    )
+
+
+def describe_losses(losses: Sequence[Loss], incomplete: Mapping[str, int]) -> str | None:
+    """Describe the effect of losses on closed windows; None if they affect no window.
+
+    Args:
+        losses: Losses of this version and of earlier ones.
+        incomplete: Reason -> number of closed windows at this cut that are not compared.
+    """
+    touching = [loss for loss in losses if loss.windows is not None]
+    if not touching:
+        return None
+    windows = incomplete.get(LOST, 0)
+    range_texts = "; ".join(_describe_range(loss) for loss in touching[:_MAX_RANGES])
+    more = f"; and {len(touching) - _MAX_RANGES} more" if len(touching) > _MAX_RANGES else ""
+    consequence = (
+        f"{windows:,} closed window{'' if windows == 1 else 's'} may miss some of them: incomplete(lost), not compared"
+    )
+    return f"The log lost records ({range_texts}{more}). {consequence}."
+
+
+def describe_touching(losses: Sequence[Loss]) -> str | None:
+    """Describe losses that affect one window; None if there is none."""
+    if not losses:
+        return None
+    range_texts = "; ".join(map(_describe_range, losses))
+    return (
+        f"The log lost records ({range_texts}), and the window may miss some of them: incomplete(lost), not compared."
+    )
+
+
+def list_loss_notes(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """Return notes on windows whose lost records no comparison can detect."""
+    gaps = [loss.windows_from for loss in losses if loss.kind != "anew" and loss.windows_from is not None]
+    if not gaps:
+        return ()
+    gap_end = format_micros(min(gaps))
+    text = f"Among the lost records may have been late ones of windows before {gap_end}, which were final by then."
+    return (text + " Neither side has them: a comparison cannot show what both miss.",)
+
+
+def _describe_range(loss: Loss) -> str:
+    place = f"{format_partition(loss.topic, loss.partition)}: "
+    if loss.next is None:
+        return place + f"offset {loss.first} and all after it of topic id {loss.topic_id}"
+    return place + f"offsets {loss.first} to {loss.next - 1}"

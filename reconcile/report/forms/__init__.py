@@ -1,1 +1,0 @@
-"""Other forms of a report: `text_forms` are Markdown, CSV and the metrics of Prometheus."""
