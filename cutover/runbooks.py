@@ -272,7 +272,7 @@ def _reject(name: str, index: int, expected: str, actual: str) -> NoReturn:
     raise DefinitionError(msg)
 
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "runbooks"
 _FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")
 
 
