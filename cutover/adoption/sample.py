@@ -22,12 +22,12 @@ from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records.csv_files import make_name
 from cutover.records.parsing.avro_layout import list_readable_columns
+from cutover.records.parsing.parsed_record import JsonNumber, JsonObject
 from cutover.records.parsing.writer_schemas import HEAD_BYTES, find_schema
 from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
 from cutover.records.proposal.guess import Column, Guess, Survey
 from cutover.records.proposal.names import is_reference_name, is_time_name
 from cutover.records.reference.parse import parse_object, parse_record
-from cutover.records.reference.values import JsonNumber, JsonObject
 from cutover.timestamps import format_micros
 
 SAMPLED_AT_EACH_END = 2_000

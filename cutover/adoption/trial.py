@@ -14,6 +14,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
+from cutover.records.parsing.parsed_record import ParsedRecord
 from cutover.records.reference.lookups import no_dimensions
 from cutover.records.reference.measures import finish_values, merge_values
 from cutover.records.reference.parse import parse_record
@@ -26,7 +27,6 @@ from cutover.records.reference.run import (
     make_counted_row,
     merge_sessions,
 )
-from cutover.records.reference.values import ParsedRecord
 
 _RELATIVE, _NOISE = 1e-9, 1e-12
 """Distance of doubles that are equal, relative to the value, and to the largest value of the column."""

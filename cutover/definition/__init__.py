@@ -12,7 +12,7 @@ from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
 from cutover.definition.model.policy import Audit, Policy
 from cutover.definition.model.spark_stream import Delta, SparkStream
-from cutover.definition.model.topic import CsvOptions, JsonField, Topic
+from cutover.definition.model.topic import CsvOptions, JsonField, ProtobufOptions, Topic, read_descriptor_set
 from cutover.definition.model.triggers import (
     Accumulation,
     AfterCount,
@@ -61,6 +61,7 @@ __all__ = [
     "Pipeline",
     "Policy",
     "Postgres",
+    "ProtobufOptions",
     "Quantile",
     "Repeat",
     "RepeatUntil",
@@ -77,4 +78,5 @@ __all__ = [
     "Topic",
     "Until",
     "Variance",
+    "read_descriptor_set",
 ]

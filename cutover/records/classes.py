@@ -27,7 +27,8 @@ class Reason(StrEnum):
     UTF8 = "utf8"  # not valid UTF-8
     JSON = "json"  # not exactly one JSON object by RFC 8259, or beyond `cutover.records.parsing.limits`
     AVRO = "avro"  # of a topic in Avro: not a zero byte, an id and a record as the schema of that id says
-    SCHEMA = "schema"  # of a topic in Avro: the registry has no schema of its id from which records can be read
+    PROTOBUF = "protobuf"  # of a topic in Protobuf: no message of the topic's type
+    SCHEMA = "schema"  # the registry has no Avro schema of its id from which records can be read, or another message
     TYPE = "type"  # a field has another JSON type than its column, or a value out of range
     MISSING = "missing"  # a `NOT NULL` field is absent or null
     EVENT_TIME = "event_time"  # the event time is absent, null, not a time, or out of range

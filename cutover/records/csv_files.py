@@ -17,6 +17,7 @@ from cutover.counts import count_noun
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX
 from cutover.records.parsing import limits
+from cutover.records.parsing.parsed_record import JsonNumber
 from cutover.records.record_files import (
     MAX_LINE,
     JsonValue,
@@ -25,7 +26,6 @@ from cutover.records.record_files import (
     read_file_blocks,
     reject_line,
 )
-from cutover.records.reference.values import JsonNumber
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 NULL_TEXTS = frozenset({"na", "n/a", "#n/a", "nan", "null", "(null)", "none", "nil", "\\n", "-", "--", "?", "."})

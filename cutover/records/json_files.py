@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn
 
 from cutover.counts import count_noun
 from cutover.errors import DefinitionError
+from cutover.records.parsing.parsed_record import JsonObject
 from cutover.records.record_files import (
     MAX_LINE,
     encode_value,
@@ -23,7 +24,6 @@ from cutover.records.record_files import (
     reject_line,
 )
 from cutover.records.reference.parse import parse_object
-from cutover.records.reference.values import JsonObject
 
 USUAL_ARRAYS = (
     "features",

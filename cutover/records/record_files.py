@@ -21,8 +21,8 @@ from cutover.definition.model.times import EPOCH_FORMATS, name_rejected_time
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 from cutover.output.cells import visible
+from cutover.records.parsing.parsed_record import BeyondLimitsError, JsonNumber, JsonObject
 from cutover.records.reference.parse import parse_object
-from cutover.records.reference.values import BeyondLimitsError, JsonNumber, JsonObject
 
 MAX_SHOWN = 40  # characters of a value in a message
 MAX_NAME_SHOWN = 63

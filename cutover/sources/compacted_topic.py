@@ -20,8 +20,8 @@ from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import get_offset
 from cutover.quoting import identifier, literal
+from cutover.records.parsing.parsed_record import JsonObject
 from cutover.records.reference.parse import parse_object
-from cutover.records.reference.values import JsonObject
 from cutover.records.sending.rows import encode_parsed_json
 from cutover.settings import Settings
 from cutover.sources.addresses import TableAddress

@@ -36,12 +36,12 @@ from cutover.log.topic_partitions import find_source
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.records.classes import Class
+from cutover.records.parsing.parsed_record import InvalidValueError
 from cutover.records.reading import scan
 from cutover.records.reading.scan import Offsets, OffsetSpan
 from cutover.records.reference import ResultRow
 from cutover.records.reference.run import Group, PlacedRecord, Twin, fold_records
 from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.values import InvalidValueError
 
 PORTION = 200_000
 """Maximum number of records per portion, as counted in the index; a single window may have more."""

@@ -42,6 +42,7 @@ from cutover.reconcile.verify.record import list_open_violations
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.reconcile.watch.facts import Pin, Problem, Regression, RowGrowth, SchemaMismatch, compute_epoch_ages
 from cutover.records.classes import Class, Reason
+from cutover.records.parsing.protobuf_values import list_unread_fields
 from cutover.records.parsing.writer_schemas import list_field_names
 from cutover.records.reference.from_json import list_unknown_names
 from cutover.records.reference.parse import parse_record
@@ -261,6 +262,8 @@ def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
         return []
     if topic.parse == "from_json":
         return list_unknown_names(value.decode("utf-8", "replace"), topic)
+    if topic.parse == "protobuf":
+        return list_unread_fields(value, topic)
     names = list_field_names(value) if topic.parse == "avro" else json.loads(value)
     return sorted(set(names) - {item.path[0] for item in list_fields(topic)})
 

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import get_args
 
 from cutover.definition.checks.measures import reject_field
+from cutover.definition.model.protobuf import make_protobuf_layout
 from cutover.definition.model.times import EPOCH_FORMATS, EXAMPLE, compile_pattern
 from cutover.definition.model.topic import (
     CORRUPT_COLUMN,
@@ -15,6 +16,7 @@ from cutover.definition.model.topic import (
     JsonField,
     JsonPath,
     ParseForm,
+    ProtobufOptions,
     Topic,
     list_column_types,
     list_fields,
@@ -25,7 +27,7 @@ from cutover.definition.model.topic import (
 from cutover.errors import DefinitionError
 
 _MAX_SHOWN_LENGTH = 80  # characters of an invalid value in a message
-_WHOLE_FORMS = {"avro": "Avro", "csv": "CSV", "text": "texts"}
+_WHOLE_FORMS = {"avro": "Avro", "protobuf": "Protobuf", "csv": "CSV", "text": "texts"}
 
 
 def find_whole_form(topic: Topic) -> str | None:
@@ -58,6 +60,7 @@ def check_json_fields(prefix: str, topic: Topic) -> None:
     columns = list_fields(topic)
     _check_whole_form(prefix, topic, columns)
     _check_avro(prefix, topic, columns)
+    _check_protobuf(prefix, topic)
     _check_csv(prefix, topic)
     _check_texts(prefix, topic, columns)
     for column in columns:
@@ -75,7 +78,7 @@ def _check_whole_form(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> 
             hint = "a value is JSON or not as a whole"
             label = f"{prefix}.fields.{column.name}.parse"
             reject_field(label, f"the form of the topic, {topic.parse}", column.parse, hint)
-        if name not in {None, "Avro"} and column.path != (column.name,):
+        if name not in {None, "Avro", "Protobuf"} and column.path != (column.name,):
             reject_field(f"{prefix}.fields.{column.name}.path", f"none in a topic of {name}", f"`{column.label}`")
     if name is not None and topic.log_time is not None:
         hint = "`cutover produce` sends JSON alone, and this column is what it copies"
@@ -93,6 +96,26 @@ def _check_avro(prefix: str, topic: Topic, columns: tuple[Field, ...]) -> None:
     if topic.max_value_bytes > MAX_AVRO_BYTES:
         expected = f"at most {MAX_AVRO_BYTES:,} in a topic of Avro"
         reject_field(f"{prefix}.max_value_bytes", expected, f"{topic.max_value_bytes:,}")
+
+
+def _check_protobuf(prefix: str, topic: Topic) -> None:
+    options = topic.protobuf
+    if topic.parse != "protobuf":
+        if options is not None:
+            expected = 'none, since only parse="protobuf" has options'
+            reject_field(f"{prefix}.protobuf", expected, repr(options)[:_MAX_SHOWN_LENGTH])
+        return
+    is_complete = isinstance(options, ProtobufOptions) and all(
+        isinstance(text, str) for text in (options.message, options.descriptor_set)
+    )
+    if not is_complete:
+        expected = "ProtobufOptions(message=..., descriptor_set=read_descriptor_set(...))"
+        reject_field(f"{prefix}.protobuf", expected, repr(options)[:_MAX_SHOWN_LENGTH])
+    try:
+        make_protobuf_layout(topic)
+    except DefinitionError as error:
+        msg = f"{prefix}.{error}"
+        raise DefinitionError(msg) from None
 
 
 def _check_csv(prefix: str, topic: Topic) -> None:
@@ -137,8 +160,7 @@ def _check_place(label: str, place: JsonField, kind: str) -> None:
 
 def _check_parse(field: str, form: str) -> None:
     if form not in get_args(ParseForm):
-        hint = "values in Protobuf are not read yet" if form == "protobuf" else ""
-        reject_field(field, "strict, from_json, avro, csv or text", repr(form)[:_MAX_SHOWN_LENGTH], hint)
+        reject_field(field, "strict, from_json, avro, protobuf, csv or text", repr(form)[:_MAX_SHOWN_LENGTH])
 
 
 def _check_text(field: str, text: str, parse: Callable[[str], object]) -> None:

@@ -11,6 +11,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.batch_job import find_batch_job
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.model.protobuf import describe_protobuf
 from cutover.definition.model.record_ids import find_declared_horizon
 from cutover.definition.model.topic import CsvOptions, Topic, list_fields, normalize_type
 from cutover.errors import DefinitionError
@@ -63,6 +64,7 @@ def _describe_topic(topic: Topic) -> dict[str, Any]:
         **({} if topic.parse == "strict" else {"parse": topic.parse}),
         **_describe_places(topic),
         **({"csv": astuple(topic.csv or CsvOptions())} if topic.parse == "csv" else {}),
+        **({"protobuf": describe_protobuf(topic)} if topic.parse == "protobuf" else {}),
         "max_value_bytes": topic.max_value_bytes,
         "isolation": topic.isolation,
     }

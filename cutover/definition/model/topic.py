@@ -7,15 +7,17 @@ backticks.
 """
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeVar
 
 from cutover.errors import DefinitionError
 
-ParseForm = Literal["strict", "from_json", "avro", "csv", "text"]
+ParseForm = Literal["strict", "from_json", "avro", "protobuf", "csv", "text"]
 JsonPath = tuple[str | int, ...]
 """Names of fields and indexes of elements, from the record's object to a value; the first one is a name."""
 
@@ -156,17 +158,40 @@ class CsvOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProtobufOptions:
+    """How values in Protobuf are decoded."""
+
+    message: str  # full name of the message, such as `shop.Order`
+    descriptor_set: str = field(repr=False)  # what `read_descriptor_set` returns
+    registry_header: bool = False  # values begin with the header of a schema registry: zero byte, id, place of message
+    default_values: bool = False  # option `emit.default.values` of `from_protobuf`: 0, "" and false are not null
+
+
+def read_descriptor_set(file: Path | str) -> str:
+    """Read the output of `protoc --include_imports --descriptor_set_out=FILE`, in base 64.
+
+    Args:
+        file: In a definition, `Path(__file__).with_name("orders.desc")`.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    return b64encode(Path(file).read_bytes()).decode("ascii")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """Kafka topic whose values are JSON objects, records in Avro or lines of CSV, and how they are parsed."""
+    """Kafka topic whose values are JSON objects, records in Avro or Protobuf, or lines of CSV; how they are parsed."""
 
     name: str
     schema: str  # Spark DDL: `seq bigint NOT NULL, carrier string, event_time timestamp`
     event_time: str  # the timestamp column that assigns records to windows
     log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
     time_format: str = "iso"  # how the JSON encodes a timestamp: iso, seconds, ..., nanos or `dd.MM.yyyy HH:mm`
-    # from_json, from_csv (`csv`): as Spark's functions of these names do; avro: by the schema of a registry
+    # from_json, from_csv (`csv`), from_protobuf: as Spark's functions of these names do; avro: by a registry's schema
     parse: ParseForm = "strict"
     csv: CsvOptions | None = None  # of `parse="csv"`; None: Spark's defaults
+    protobuf: ProtobufOptions | None = None  # of `parse="protobuf"`
     fields: Mapping[str, JsonField] = field(default_factory=dict, hash=False)  # columns of other places or forms
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"

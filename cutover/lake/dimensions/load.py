@@ -25,9 +25,9 @@ from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import map_spark_type_to_arrow, spark_type
 from cutover.quoting import identifier, literal
 from cutover.records.csv_files import convert_cell, read_csv
+from cutover.records.parsing.parsed_record import InvalidValueError
 from cutover.records.record_files import describe_invalid_value, format_name
 from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.values import InvalidValueError
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 

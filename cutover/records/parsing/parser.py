@@ -40,6 +40,7 @@ from cutover.records.parsing.field_sql import (
     select_path_sql,
 )
 from cutover.records.parsing.job_values import add_job_values, parse_csv_values, parse_job_values, parse_texts
+from cutover.records.parsing.protobuf_values import parse_protobuf_values
 from cutover.records.parsing.writer_schemas import learn_schemas
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def parse_records(
         if learns_schemas:
             learn_schemas(records, pipeline.source)
         typed = parse_avro_values(records, pipeline.source)
+    elif pipeline.source.parse == "protobuf":
+        typed = parse_protobuf_values(records, pipeline.source)
     elif pipeline.source.parse == "from_json":
         typed = parse_job_values(records, pipeline.source)
     elif pipeline.source.parse == "csv":

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cutover.definition.model.topic import JsonPath
-from cutover.records.reference.values import JsonObject
+from cutover.records.parsing.parsed_record import JsonObject
 
 CHANGE_TIME = "changed_at"
 """Column with the time of a change, which is when it happened: the times in the row are those of the row."""

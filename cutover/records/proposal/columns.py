@@ -11,13 +11,13 @@ from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, name_time_form
 from cutover.definition.model.topic import MAX_PRECISION
 from cutover.records.csv_files import DecimalMark, NumberMarks, convert_cell, is_null_text
+from cutover.records.parsing.parsed_record import InvalidValueError, JsonNumber, JsonObject
 from cutover.records.proposal.names import is_identifier_name, is_reference_name, is_time_name
 from cutover.records.proposal.time_formats import DateOrder, TimePatterns, name_unsupported_time
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import read_field
 from cutover.records.reference.job_reader import UnreadableError
 from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject
 
 WHOLE_TEXT = "whole text"
 """Integers of CSV with more than 38 digits: strings, unless a value with a fraction shows that they are numbers."""

@@ -21,6 +21,7 @@ from cutover.definition.model.topic import (
     format_path,
 )
 from cutover.records.csv_files import DecimalMark, choose_marks, convert_cell, make_name, rewrite_number
+from cutover.records.parsing.parsed_record import InvalidValueError, JsonObject
 from cutover.records.proposal.change_events import CHANGE_TIME, find_envelope, flatten_event, name_event_fields
 from cutover.records.proposal.columns import MAX_DISTINCT, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.names import (
@@ -38,7 +39,6 @@ from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import read_field
 from cutover.records.reference.job_reader import UnreadableError
 from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.values import InvalidValueError, JsonObject
 
 SAMPLE = 1_000
 """Number of newest records of a topic from which a definition is proposed."""

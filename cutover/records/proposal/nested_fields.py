@@ -8,7 +8,7 @@ from typing import Any
 from cutover.definition.model.topic import JsonPath, format_path, parse_path
 from cutover.errors import DefinitionError
 from cutover.records.csv_files import make_name, name_fields
-from cutover.records.reference.values import JsonObject
+from cutover.records.parsing.parsed_record import JsonObject
 
 MAX_DEPTH = 5
 """Names in a path at most: what is deeper is left out as nested."""

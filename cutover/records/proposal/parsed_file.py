@@ -11,11 +11,11 @@ from cutover.counts import count_clause, count_noun
 from cutover.definition.model.times import parse_iso_micros
 from cutover.definition.model.topic import Topic, list_column_types
 from cutover.records.csv_files import CHUNK, DecimalMark, convert_cell, find_marks, name_fields, read_csv
+from cutover.records.parsing.parsed_record import InvalidValueError, JsonObject
 from cutover.records.proposal.columns import USUAL_FORMS, USUAL_TIME
 from cutover.records.proposal.pace import MAX_KEYS, RecordTimes
 from cutover.records.record_files import JsonValue, is_json
 from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.values import InvalidValueError, JsonObject
 from cutover.records.sending.rows import (
     CheckedRecord,
     FileContent,

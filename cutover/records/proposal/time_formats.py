@@ -12,8 +12,8 @@ from typing import Literal
 
 from cutover.definition.model.times import compile_pattern
 from cutover.errors import DefinitionError
+from cutover.records.parsing.parsed_record import InvalidValueError
 from cutover.records.reference.scalars import parse_value
-from cutover.records.reference.values import InvalidValueError
 
 DateOrder = Literal["month first", "day first", "year first"]
 

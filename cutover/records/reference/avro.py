@@ -15,15 +15,14 @@ from cutover.definition.model.times import convert_epoch_time, parse_text_time
 from cutover.definition.model.topic import Field, JsonPath, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits, writer_schemas
-from cutover.records.parsing.avro_layout import AvroLayout, Node, find_time_unit, make_avro_layout
-from cutover.records.reference.values import (
+from cutover.records.parsing.avro_layout import Node, find_time_unit, make_avro_layout
+from cutover.records.parsing.parsed_record import (
     AFTER_LAST_DATE,
     EXACT,
     FIRST_DATE,
-    REASONS,
-    InvalidField,
     InvalidValueError,
     ParsedRecord,
+    collect_fields,
 )
 
 _INT_BITS, _LONG_BITS = 32, 64
@@ -48,7 +47,12 @@ def parse_avro_value(value: bytes, topic: Topic) -> ParsedRecord:
         row = _Decoder(value, writer_schemas.HEAD_BYTES).read(layout.root, paths)
     except (BrokenAvroError, IndexError, struct.error):
         return ParsedRecord(reason=Reason.AVRO)
-    return _convert_row(row, fields, layout, topic)
+
+    def read(field: Field) -> Any:
+        raw = _select(row, field.path) if field.name in layout.nodes else None
+        return None if raw is None else _convert(raw, layout.nodes[field.name], field)
+
+    return collect_fields(topic, read, unknown=layout.unknown)
 
 
 class _Decoder:
@@ -167,33 +171,6 @@ class _Decoder:
                 raise BrokenAvroError
         number &= (1 << bits) - 1
         return (number >> 1) ^ -(number & 1)
-
-
-def _convert_row(row: Any, fields: Sequence[Field], layout: AvroLayout, topic: Topic) -> ParsedRecord:
-    values: dict[str, Any] = {}
-    invalid_fields = []
-    for field in fields:
-        raw = _select(row, field.path) if field.name in layout.nodes else None
-        reason = None
-        try:
-            values[field.name] = None if raw is None else _convert(raw, layout.nodes[field.name], field)
-        except InvalidValueError:
-            values[field.name] = None
-            reason = Reason.EVENT_TIME if field.name == topic.event_time else Reason.TYPE
-        if raw is None and not field.nullable:
-            reason = Reason.MISSING
-        elif raw is None and field.name == topic.event_time:
-            reason = Reason.EVENT_TIME
-        if reason is not None:
-            invalid_fields.append(
-                InvalidField(name=field.name, type=field.type, time_format=field.time_format, reason=reason, value=None)
-            )
-    return ParsedRecord(
-        reason=min((invalid.reason for invalid in invalid_fields), key=REASONS.index, default=None),
-        values=values,
-        unknown=layout.unknown,
-        invalid_fields=tuple(invalid_fields),
-    )
 
 
 def _select(row: Any, path: JsonPath) -> Any:

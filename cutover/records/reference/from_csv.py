@@ -13,10 +13,10 @@ from cutover.definition.model.topic import CsvOptions, Field, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 from cutover.records.parsing.job_values import pattern_of_line
+from cutover.records.parsing.parsed_record import RANGES, REASONS, InvalidField, InvalidValueError, ParsedRecord
 from cutover.records.reference.from_json import cast_time_text, hold_value
 from cutover.records.reference.job_reader import UnreadableError, convert_scalar
 from cutover.records.reference.scalars import parse_cast_date
-from cutover.records.reference.values import RANGES, REASONS, InvalidField, InvalidValueError, ParsedRecord
 
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")  # Java has no digits there
 _WHOLE = re.compile(r"[+-]?\d+")

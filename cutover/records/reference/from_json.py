@@ -17,10 +17,7 @@ from cutover.definition.model.times import EPOCH_FORMATS, compile_pattern, conve
 from cutover.definition.model.topic import Field, Topic, build_tree, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference import job_reader
-from cutover.records.reference.job_reader import VARIANT, ReadValue, UnreadableError, read_columns, select_path
-from cutover.records.reference.scalars import is_time_of_day, parse_timestamp, parse_value
-from cutover.records.reference.values import (
+from cutover.records.parsing.parsed_record import (
     AFTER_LAST_DATE,
     FIRST_DATE,
     RANGES,
@@ -31,6 +28,9 @@ from cutover.records.reference.values import (
     JsonObject,
     ParsedRecord,
 )
+from cutover.records.reference import job_reader
+from cutover.records.reference.job_reader import VARIANT, ReadValue, UnreadableError, read_columns, select_path
+from cutover.records.reference.scalars import is_time_of_day, parse_timestamp, parse_value
 
 _MAX_DECIMAL_DIGITS = 38
 _RARE = re.compile(

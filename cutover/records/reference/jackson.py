@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Any, NoReturn
 
 from cutover.records.parsing import limits
-from cutover.records.reference.values import JsonNumber, has_long_number
+from cutover.records.parsing.parsed_record import JsonNumber, has_long_number
 
 _PLAIN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -19,9 +19,9 @@ from typing import Any
 
 from cutover.definition.model.topic import JsonPath, Tree, parse_decimal_type
 from cutover.records.parsing import limits
+from cutover.records.parsing.parsed_record import RANGES, UNPAIRED_SURROGATE, JsonNumber, JsonObject
 from cutover.records.reference.jackson import BrokenJsonError, JsonTokens, Token
 from cutover.records.reference.scalars import parse_date
-from cutover.records.reference.values import RANGES, UNPAIRED_SURROGATE, JsonNumber, JsonObject
 
 _PLAIN_EXPONENTS = range(-3, 7)  # of the first digit, between which Java writes no exponent
 

@@ -16,11 +16,7 @@ from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Field, JsonPath, Topic, Tree, build_tree, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference.avro import parse_avro_value
-from cutover.records.reference.from_csv import parse_csv_value, parse_text_value
-from cutover.records.reference.from_json import parse_job_value, read_job_fields
-from cutover.records.reference.scalars import check_json_type, parse_value
-from cutover.records.reference.values import (
+from cutover.records.parsing.parsed_record import (
     REASONS,
     UNPAIRED_SURROGATE,
     BeyondLimitsError,
@@ -31,6 +27,11 @@ from cutover.records.reference.values import (
     ParsedRecord,
     has_long_number,
 )
+from cutover.records.parsing.protobuf_values import parse_protobuf_value
+from cutover.records.reference.avro import parse_avro_value
+from cutover.records.reference.from_csv import parse_csv_value, parse_text_value
+from cutover.records.reference.from_json import parse_job_value, read_job_fields
+from cutover.records.reference.scalars import check_json_type, parse_value
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot exceed Python's recursion limit at any nesting
@@ -50,17 +51,11 @@ def parse_record(
     reason = find_value_defect(value, topic)
     if reason is not None or value is None:
         return ParsedRecord(reason=reason)
-    match topic.parse:
-        case "avro":
-            return parse_avro_value(value, topic)
-        case "csv":
-            return parse_csv_value(value, topic)
-        case "text":
-            return parse_text_value(value, log_time_micros, topic)
-        case "from_json":
-            return parse_job_value(value, topic, counts_unknown=counts_unknown)
-        case "strict":
-            return _parse_strictly(value, topic)
+    if topic.parse == "text":
+        return parse_text_value(value, log_time_micros, topic)
+    if topic.parse == "from_json":
+        return parse_job_value(value, topic, counts_unknown=counts_unknown)
+    return _PARSERS[topic.parse](value, topic)
 
 
 def _parse_strictly(value: bytes, topic: Topic) -> ParsedRecord:
@@ -72,6 +67,14 @@ def _parse_strictly(value: bytes, topic: Topic) -> ParsedRecord:
     except (ValueError, RecursionError):
         return ParsedRecord(reason=Reason.JSON)
     return parse_fields(document, text, topic)
+
+
+_PARSERS: dict[str, Callable[[bytes, Topic], ParsedRecord]] = {
+    "strict": _parse_strictly,
+    "avro": parse_avro_value,
+    "protobuf": parse_protobuf_value,
+    "csv": parse_csv_value,
+}
 
 
 def find_value_defect(value: bytes | None, topic: Topic) -> Reason | None:

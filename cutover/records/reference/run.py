@@ -14,13 +14,13 @@ from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
+from cutover.records.parsing.parsed_record import ParsedRecord
 from cutover.records.reference import joined
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
 from cutover.records.reference.joined import CountedRow
 from cutover.records.reference.lookups import DimensionsAt, look_up_columns, no_dimensions
 from cutover.records.reference.measures import finish_values, merge_values
 from cutover.records.reference.parse import parse_record
-from cutover.records.reference.values import ParsedRecord
 from cutover.records.watermark import compute_late_margin
 
 Twin = tuple[Any, int]  # record id, event time (microseconds): only one of the records that share it counts

@@ -18,7 +18,7 @@ from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time, pa
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.records.parsing import limits
-from cutover.records.reference.values import (
+from cutover.records.parsing.parsed_record import (
     AFTER_LAST_DATE,
     EXACT,
     FIRST_DATE,

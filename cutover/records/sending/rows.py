@@ -19,6 +19,7 @@ from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
 from cutover.records.csv_files import convert_cell, find_dialect, find_marks, name_fields, read_csv
 from cutover.records.json_files import JsonLayout, find_json_layout, read_json_records
+from cutover.records.parsing.parsed_record import InvalidField, JsonNumber, JsonObject, ParsedRecord, select_member
 from cutover.records.record_files import (
     JsonValue,
     describe_invalid_value,
@@ -30,7 +31,6 @@ from cutover.records.record_files import (
 )
 from cutover.records.reference.from_json import parse_job_value
 from cutover.records.reference.parse import parse_fields
-from cutover.records.reference.values import InvalidField, JsonNumber, JsonObject, ParsedRecord, select_member
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record

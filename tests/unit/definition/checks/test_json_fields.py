@@ -39,7 +39,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "form": (
         {"id": JsonField(parse="lenient")},  # type: ignore[arg-type]  # what is tested
-        "source.fields.id.parse: expected strict, from_json, avro, csv or text, got 'lenient'",
+        "source.fields.id.parse: expected strict, from_json, avro, protobuf, csv or text, got 'lenient'",
     ),
     "time format": (
         {"at": JsonField(time_format="milis")},
@@ -188,7 +188,7 @@ def test_a_topic_in_avro_is_accepted_recorded_and_another_result() -> None:
         (replace(AVRO, fields={"x": JsonField(path="items[0].x")}), "source.fields.x.path: expected names alone"),
         (replace(AVRO, max_value_bytes=16_777_217), "source.max_value_bytes: expected at most 16,777,216"),
         (replace(AVRO, log_time="at"), "source.log_time: expected none in a topic of Avro"),
-        (replace(TOPIC, parse="protobuf"), "values in Protobuf are not read yet"),  # type: ignore[arg-type]  # what is tested
+        (replace(TOPIC, parse="protobuf"), "ProtobufOptions(message=..., descriptor_set=read_descriptor_set(...))"),
     ],
 )
 def test_what_avro_does_not_have_is_rejected(topic: Topic, message: str) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cutover.definition.loading import catalogue
+from cutover.records.parsing.parsed_record import JsonNumber
 from cutover.records.proposal import template
 from cutover.records.proposal.guess import Guess, Survey
-from cutover.records.reference.values import JsonNumber
 
 AT = "2026-03-02T00:00:00Z"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cutover.records.parsing.parsed_record import JsonNumber
 from cutover.records.proposal.guess import Guess, Survey
-from cutover.records.reference.values import JsonNumber
 
 
 def guess(times: list[object]) -> Guess:

@@ -1,12 +1,13 @@
 """Parsed JSON values and records, and why they are invalid, of both forms of parsing in plain Python."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Context
 from typing import Any
 
-from cutover.definition.model.topic import JsonPath
+from cutover.definition.model.topic import Field, JsonPath, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 
@@ -70,6 +71,42 @@ class ParsedRecord:
     values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
     unknown: int = 0  # distinct top-level fields that are not in the schema
     invalid_fields: tuple[InvalidField, ...] = ()  # in the order of the schema
+
+
+def collect_fields(topic: Topic, read: Callable[[Field], Any], *, unknown: int) -> ParsedRecord:
+    """Collect the columns of a record that is no JSON, all invalid ones, and the first reason.
+
+    Args:
+        topic: The topic.
+        read: Returns the value of a column, None if it is absent; raises `InvalidValueError`.
+        unknown: Fields that no column is read from.
+    """
+    values: dict[str, Any] = {}
+    invalid_fields = []
+    for column in list_fields(topic):
+        is_event_time, reason = column.name == topic.event_time, None
+        try:
+            value = values[column.name] = read(column)
+        except InvalidValueError:
+            values[column.name] = None
+            reason = Reason.EVENT_TIME if is_event_time else Reason.TYPE
+        else:
+            if value is None and not column.nullable:
+                reason = Reason.MISSING
+            elif value is None and is_event_time:
+                reason = Reason.EVENT_TIME
+        if reason is not None:
+            invalid_fields.append(
+                InvalidField(
+                    name=column.name, type=column.type, time_format=column.time_format, reason=reason, value=None
+                )
+            )
+    return ParsedRecord(
+        reason=min((invalid.reason for invalid in invalid_fields), key=REASONS.index, default=None),
+        values=values,
+        unknown=unknown,
+        invalid_fields=tuple(invalid_fields),
+    )
 
 
 def select_member(value: Any, path: JsonPath) -> Any:
