@@ -77,7 +77,7 @@ report-pictures: setup ## take the screenshots of reports again, for the docs an
 	@.venv/bin/python -m tests.support.pages.pictures
 
 test-nightly: setup ## every property with many examples, generated with SEED=...: 200 logs, 60 runs of driver actions (about an hour)
-	$(PYTEST) -m hypothesis tests/unit tests/integration --hypothesis-profile=nightly --hypothesis-seed=$(SEED)
+	$(PYTEST) -m hypothesis tests/unit tests/integration --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 	CUTOVER_TEST_COMPILED=1 $(PYTEST) -m '' tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
 alert-rules: setup ## generate infra/alerts/, the tables of alerts in docs/ and the heads of runbooks from the list of alerts

@@ -237,7 +237,7 @@ def reject_other_form(topic: str, starts: set[bytes]) -> None:
     """
     actual = forms = ""
     if starts == {b"\0"}:
-        actual, forms = "that begin with a zero byte, as those of a schema registry do", '`parse="avro"`'
+        actual, forms = "that begin with a zero byte, as those of a schema registry do", '`parse="avro"` or "protobuf"'
     elif starts and not starts & {b"\0", b"{", b"["}:
         actual, forms = "in plain text", '`parse="csv"` for lines of CSV, or `parse="text"`'
     if actual:

@@ -51,6 +51,7 @@ SHARED = (
     "cutover.records.parsing.field_sql",
     "cutover.records.parsing.job_values",
     "cutover.records.parsing.limits",
+    "cutover.records.parsing.parsed_record",
     "cutover.records.parsing.parser",
     "cutover.records.parsing.protobuf_values",
     "cutover.records.parsing.writer_schemas",

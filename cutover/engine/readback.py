@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline, list_topics
 from cutover.engine import code, effective_settings, queries
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.records import classify
@@ -37,12 +37,16 @@ _ISOLATION, _DEFAULT_ISOLATION = "isolation.level", "read_uncommitted"  # the de
 
 def read_process_settings(pipeline: Pipeline) -> EffectiveSettings:
     """Read the effective settings of this process without a JVM: `code`, `duckdb`, `records`, `versions`."""
+    packages = (
+        *_PACKAGES,
+        *(("protobuf",) if any(topic.parse == "protobuf" for topic in list_topics(pipeline)) else ()),
+    )
     return EffectiveSettings(
         {
             "code": code.hash_modules({*code.SHARED, *code.list_window_modules(pipeline.window)}),
             "duckdb": _duckdb(),
             "records": _records(pipeline),
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
         }
     )
 

@@ -1,7 +1,7 @@
 """Values in Protobuf: Spark's workers, the plain-Python parser and the library's own rendering agree on each."""
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf import json_format
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RECORDS = 400
 
 
-def make_pipeline(**options: bool) -> Pipeline:
+def make_pipeline(**options: Any) -> Pipeline:
     return Pipeline(
         name="p", source=make_topic(**options), key=("shop",), window=Fixed(hours=1), measures={"n": Count()}
     )

@@ -175,6 +175,11 @@ def widen_for_pairs(window: SlidingWindows, join: Join) -> SlidingWindows:
     return replace(window, size=window.every + max(map(abs, bounds)))
 
 
+def list_topics(pipeline: Pipeline) -> list[Topic]:
+    """List the topics that a pipeline reads: one, or those of both sides of a join."""
+    return [pipeline.source, *([pipeline.join.right] if isinstance(pipeline.join, Join) else [])]
+
+
 def make_left_side(pipeline: Pipeline) -> Pipeline:
     """Make a pipeline of the left side of a join, without measures, for the parser and the checks."""
     return replace(pipeline, join=None, measures={})

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from cutover.definition.model.joins import Join
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline, list_topics
 from cutover.definition.model.topic import Topic
 from cutover.errors import DefinitionError
 
@@ -112,8 +111,7 @@ def parse_id(head: bytes) -> int:
 
 def list_avro_topics(pipeline: Pipeline) -> list[Topic]:
     """List the topics of a pipeline whose values are Avro."""
-    topics = [pipeline.source, *([pipeline.join.right] if isinstance(pipeline.join, Join) else [])]
-    return [topic for topic in topics if topic.parse == "avro"]
+    return [topic for topic in list_topics(pipeline) if topic.parse == "avro"]
 
 
 def list_digests(pipeline: Pipeline) -> dict[str, str]:

@@ -61,7 +61,7 @@ def make_file() -> descriptor_pb2.FileDescriptorProto:
     item.field.add(name="sku", number=1, type=FIELD.TYPE_STRING, label=1)
     order = file.message_type.add(name="Order")
     for name, (number, kind, type_name) in FIELDS.items():
-        field = order.field.add(name=name, number=number, type=kind, label=3 if name in REPEATED else 1)  # type: ignore[arg-type]
+        field = order.field.add(name=name, number=number, type=kind, label=3 if name in REPEATED else 1)
         if type_name:
             field.type_name = type_name
         if name in OPTIONAL:
