@@ -135,7 +135,7 @@ def _find_ends(work: RunContext) -> Mapping[int, int] | None:
     if job is None or work.lake.settings.batch_tables:  # of an audit: nothing is compared with the job
         return None
     try:
-        position = find_job_position(job).position
+        position = find_job_position(job, work.lake.settings).position
     except CutoverError as error:
         log.warning("job_position_unknown", pipeline=work.pipeline.name, why=error.text.partition("\n")[0])
         return None

@@ -17,7 +17,15 @@ from sqlglot import exp
 
 from cutover.definition.checks.team_jobs import has_parts_of_sessions
 from cutover.definition.measures.kinds import Count
-from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres, describe_job_table, find_batch_job
+from cutover.definition.model.batch_job import (
+    BatchJob,
+    CompactedTopic,
+    Iceberg,
+    Parquet,
+    Postgres,
+    describe_job_table,
+    find_batch_job,
+)
 from cutover.definition.model.spark_stream import WINDOW_START, SparkStream
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.engine.queries import query_table
@@ -178,6 +186,8 @@ def _find_streaming_reason(lake: PipelineLake, stream: SparkStream) -> str | Non
 def _find_batch_reason(job: BatchJob) -> str | None:
     if isinstance(job.table, Parquet):
         return "a folder of Parquet files, whose rows cannot be changed"
+    if isinstance(job.table, CompactedTopic):
+        return "a compacted topic, to which no SQL writes"
     if isinstance(job.table, Iceberg) and "://" not in job.table.table:
         return "a folder of Iceberg, which has no name in a catalog"
     return None
@@ -398,7 +408,7 @@ def _to_spark_type(kind: str) -> str:
 def _read_position(lake: PipelineLake, table: JobTable) -> str:
     """Read the position that a batch job has recorded, which the corrected table keeps."""
     job = _get_job(lake)
-    position = find_job_position(job).position
+    position = find_job_position(job, lake.settings).position
     if not isinstance(position, Position) or format_topic_offsets(position.topics, position.upto) != table.position:
         msg = f"Table of the batch job, `{describe_job_table(job.table)}`: expected it to stay as it is, it has changed"
         raise LakeError(msg + " while it was compared.\nHint: draft the repair again.")

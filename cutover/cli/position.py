@@ -20,6 +20,7 @@ from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.positions import landed_copy, landed_names, log_check, run_times
+from cutover.positions.batch_table import find_topic_report
 from cutover.positions.contract import TOPIC_NAME
 from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.group_position import GroupRequest, find_group_position
@@ -38,6 +39,7 @@ from cutover.positions.spark_checkpoint import Batch, LateRule, Operator, SparkC
 from cutover.positions.table_position import PostgresTable, find_row_position, find_table_position, read_newest_version
 from cutover.settings import load_settings
 from cutover.sources.addresses import ICEBERG, POSTGRES, parse_table_address
+from cutover.sources.compacted_topic import KAFKA
 from cutover.sources.iceberg import open_iceberg_address
 from cutover.timestamps import format_micros, to_micros
 
@@ -301,8 +303,10 @@ def _get_exit_code(report: PositionReport) -> int:
 
 
 def _find_recorded(table: str) -> PositionReport:
-    """Find the position that the job of a table has recorded, in PostgreSQL or elsewhere."""
+    """Find the position that the job of a table has recorded, in a server or elsewhere."""
     address = parse_table_address(table)
+    if address is not None and address.scheme == KAFKA:
+        return find_topic_report(address, load_settings())
     if address is None or address.scheme not in POSTGRES:
         return find_table_position(_locate_table(table))
     if not address.table:
@@ -323,7 +327,7 @@ def _locate_table(table: str) -> str:
     if address.scheme == ICEBERG:
         return str(open_iceberg_address(address).table.metadata_location)
     msg = f"--table `{address.shown}`: expected a Delta or Iceberg table or a folder of files here."
-    hint = "\nHint: a table in PostgreSQL alone, without another source, has a row with its position."
+    hint = "\nHint: a table in PostgreSQL or a topic alone, without another source, has a record with its position."
     raise DefinitionError(msg + hint)
 
 

@@ -7,7 +7,7 @@
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Bag, Count, First, Last, Max, Min, Sum
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
-from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres
+from cutover.definition.model.batch_job import BatchJob, CompactedTopic, Iceberg, Parquet, Postgres
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
 from cutover.definition.model.policy import Audit, Policy
@@ -38,6 +38,7 @@ __all__ = [
     "Bag",
     "BatchJob",
     "Change",
+    "CompactedTopic",
     "Count",
     "CsvOptions",
     "Daily",

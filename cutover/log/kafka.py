@@ -265,42 +265,42 @@ class LogClient:
     def positions(
         self, topic: str, ranges: Ranges, isolation: str = "read_committed"
     ) -> Iterator[tuple[int, int, int]]:
-        """Yield the partition, offset and log timestamp (microseconds) of the records that `read_ranges` yields.
-
-        Raises:
-            LogError: As `read_ranges`.
-        """
+        """Yield the partition, offset and log timestamp (microseconds) of the records that `read_ranges` yields."""
         for message in self.messages(topic, ranges, isolation):
             partition, at = number_message_partition(topic, message), message.timestamp()[1] * 1000
             yield partition, get_offset(message), at
 
     def messages(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
-        """Yield the records that `read_ranges` yields as messages of the client, which include headers.
+        """Yield the records that `read_ranges` yields as messages of the client, which include headers."""
+        return (message for messages in self.message_batches(topic, ranges, isolation) for message in messages)
 
-        Raises:
-            LogError: As `read_ranges`.
-        """
+    def message_batches(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[list[Message]]:
+        """Yield the same messages as `messages`, in lists."""
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
         consumer = self.consumer(isolation)
         consumer.assign([make_topic_partition(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
             while unread:
-                messages = [
-                    message
-                    for message in consumer.consume(_MAX_MESSAGES, _CONSUME_SECONDS)
-                    if not is_disconnect(message.error())
-                ]
+                messages = consumer.consume(_MAX_MESSAGES, _CONSUME_SECONDS)
+                has_events = any(message.error() is not None for message in messages)
+                messages = [m for m in messages if not is_disconnect(m.error())] if has_events else messages
                 if messages:
                     silent_since = time.monotonic()
                 elif time.monotonic() - silent_since > self.timeout:
                     raise self.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
+                newest = {message.partition(): message.offset() or 0 for message in messages}
+                if not (has_events or SEPARATOR in topic) and all(o < unread.get(p or 0, 0) for p, o in newest.items()):
+                    yield messages  # all are inside, as in most lists: to check each one takes longer than the read
+                    continue
+                inside = []
                 for message in messages:
                     partition = number_message_partition(topic, message)
                     if self._is_inside(message, unread.get(partition, 0)):
-                        yield message
+                        inside.append(message)
                     elif unread.pop(partition, None) is not None:
                         consumer.pause([make_topic_partition(topic, partition)])
+                yield inside
         finally:
             consumer.close()
 

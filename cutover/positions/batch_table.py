@@ -1,7 +1,8 @@
 """Table of a team's batch job, at the state to which the position belongs that the job has recorded.
 
 A table with versions is read at the version of its position, and one in PostgreSQL in the transaction that reads the
-position. Files have no versions: their position is read again after their rows.
+position. Files have no versions: their position is read again after their rows. Rows and position of a compacted topic
+are read together, up to its end, which must stay.
 """
 
 import os
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from cutover.definition.model.batch_job import (
     BatchJob,
+    CompactedTopic,
     Iceberg,
     JobTableKind,
     Parquet,
@@ -24,11 +26,15 @@ from cutover.positions.table_position import (
     find_table_position,
     read_recorded_row,
 )
-from cutover.sources import addresses
+from cutover.positions.topic_position import find_topic_position, has_record_of_each_offset
+from cutover.settings import Settings
+from cutover.sources import addresses, compacted_topic
 from cutover.sources.addresses import TableAddress, parse_table_address
 from cutover.sources.binding import SourceBinder
 from cutover.sources.iceberg import open_iceberg_address
 from cutover.sources.postgres import open_postgres_snapshot
+from cutover.sources.selection import Selection
+from cutover.sources.staging import open_staging_folder
 
 IS_LATER, IS_EARLIER = "_written_after_position", "_of_earlier_transaction"
 """Columns that a view of a table in PostgreSQL has in addition."""
@@ -44,12 +50,19 @@ class BoundJobTable:
     recorded_at: int | None = None  # when the position was recorded, microseconds; None: the table does not tell
     is_later: str | None = None  # column of the view: the row was written after the position; None: none can be
     is_earlier: str | None = None  # likewise: its transaction had begun before; it may have ended after the position
+    shows_deletions: bool = False  # rows that were deleted after the position would show, though there is no version
+    time_format: str | None = None  # of texts that have the types of the definition's columns; None: they have types
+    nested: frozenset[str] = frozenset()  # columns of such texts that are objects or arrays
 
 
-def find_job_position(job: BatchJob) -> PositionReport:
+def find_job_position(job: BatchJob, settings: Settings | None = None) -> PositionReport:
     """Find the position that a batch job has recorded with the newest rows of its table.
 
     In PostgreSQL single rows may be later than their position; the comparison does not judge them.
+
+    Args:
+        job: The job.
+        settings: The cluster of a topic; None: that of the environment.
 
     Raises:
         DefinitionError: The address of a server is not set, or there is no such table.
@@ -59,7 +72,21 @@ def find_job_position(job: BatchJob) -> PositionReport:
         address = _parse_server(job.table)
         with open_postgres_snapshot(address) as snapshot:
             return read_recorded_row(snapshot.fetch_rows, _make_row_table(address)).report
+    if isinstance(job.table, CompactedTopic):
+        return find_topic_report(parse_topic_address(job.table), settings or Settings())
     return find_table_position(_locate(job.table))
+
+
+def find_topic_report(address: TableAddress, settings: Settings) -> PositionReport:
+    """Find the position that a batch job has recorded in a compacted topic of rows.
+
+    Raises:
+        DefinitionError: The address names no topic.
+        LakeError: The topic is not compacted, a record has no key, or the position is malformed.
+        LogError: No broker responds, or the topic does not exist.
+    """
+    with open_staging_folder(settings.home) as folder:
+        return find_topic_position(compacted_topic.read_topic_state(address, settings, folder), address.shown)
 
 
 @contextmanager
@@ -88,6 +115,9 @@ def bind_job_table(binder: SourceBinder, view: str, job: BatchJob) -> Iterator[B
             is_earlier=IS_EARLIER if IS_EARLIER in conditions else None,
         )
         return
+    if isinstance(job.table, CompactedTopic):
+        yield _bind_topic(binder, view, job, job.table)
+        return
     report = find_job_position(job)
     position = report.position
     if isinstance(position, UnknownPosition):
@@ -102,8 +132,48 @@ def bind_job_table(binder: SourceBinder, view: str, job: BatchJob) -> Iterator[B
         raise LakeError(msg + " were read.")
 
 
+def _bind_topic(
+    binder: SourceBinder, view: str, job: BatchJob, table: CompactedTopic
+) -> BoundJobTable | UnknownPosition:
+    """Bind a view to the rows of a topic, all of which are those of its position.
+
+    Raises:
+        LakeError: Records were written while it was read: compaction may have removed the rows that they replace.
+    """
+    key = compacted_topic.KEY
+    address = parse_topic_address(table)
+    selection = Selection(excluded=frozenset() if key in job.columns.values() else frozenset([key]))
+    bound, state = binder.bind_topic(view, address, selection)
+    if binder.read_topic_ends(address) != state.ends:
+        msg = f"Table `{address.shown}`: expected a topic that stays as it is, it was written while it was read."
+        raise LakeError(msg)
+    position = find_topic_position(state, address.shown).position
+    if isinstance(position, UnknownPosition):
+        return position
+    return BoundJobTable(
+        position=position,
+        untyped=bound.untyped,
+        shows_deletions=has_record_of_each_offset(state, position),
+        time_format=table.time_format,
+        nested=frozenset(bound.texts),
+    )
+
+
+def parse_topic_address(table: CompactedTopic) -> TableAddress:
+    """Parse the address of a job's topic.
+
+    Raises:
+        DefinitionError: It is that of something else.
+    """
+    address = parse_table_address(table.address)
+    if address is None or address.scheme != compacted_topic.KAFKA:
+        msg = f"Table `{table.address[:80]}`: expected `kafka://broker:9092/topic`."
+        raise DefinitionError(msg)
+    return address
+
+
 def _get_place(table: JobTableKind) -> str:
-    if isinstance(table, Postgres):
+    if isinstance(table, CompactedTopic | Postgres):
         msg = f"Table `{describe_job_table(table)}`: expected a table in files."
         raise DefinitionError(msg)
     return table.table if isinstance(table, Iceberg) else table.path

@@ -21,7 +21,7 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 
 _FAMILY = "cutover.position/"
 _FIELDS = frozenset({"format", "topics", "upto", "watermark", "table", "at", "topic_ids"})
-_TABLE_FIELDS = frozenset({"version", "rows"})
+_TABLE_FIELDS = frozenset({"version", "rows", "ends"})
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """Names that Kafka accepts."""
 
@@ -123,6 +123,7 @@ def _make_position(document: Mapping[str, Any]) -> Position:
         watermark=_parse_time(document.get("watermark"), "watermark"),
         table_version=table.get("version"),
         table_rows=table.get("rows"),
+        table_ends=_parse_table_ends(document.get("table")),
         at=_parse_time(document.get("at"), "at"),
         topic_ids=_parse_ids(document.get("topic_ids"), topics),
     )
@@ -157,12 +158,16 @@ def _parse_offsets(value: object, name: str) -> dict[str, dict[int, int]]:
 def _parse_topic(topic: str, partitions: object, name: str) -> dict[int, int]:
     if not TOPIC_NAME.fullmatch(topic):
         _expect(f"names of topics in {name}", topic)
+    return _parse_partitions(partitions, f"{name} of `{topic}`")
+
+
+def _parse_partitions(partitions: object, name: str) -> dict[int, int]:
     if not isinstance(partitions, dict) or not partitions:
-        _expect(f"{name} of `{topic}` to be an object with at least one partition", partitions)
+        _expect(f"{name} to be an object with at least one partition", partitions)
     for partition, offset in partitions.items():
         if not _PARTITION.fullmatch(partition) or int(partition) > _MAX_PARTITION:
-            _expect(f"numbers of partitions in {name} of `{topic}`", partition)
-        place = f"{name} of `{topic}`, partition {partition}"
+            _expect(f"numbers of partitions in {name}", partition)
+        place = f"{name}, partition {partition}"
         if type(offset) is int and offset in _SPECIAL_OFFSETS:
             _expect(f"{place} to be an offset, not `{_SPECIAL_OFFSETS[offset]}`, which names none", offset)
         if type(offset) is not int or not 0 <= offset <= _MAX_OFFSET:
@@ -183,15 +188,22 @@ def _parse_time(value: object, name: str) -> int | None:
 
 
 def _parse_table(value: object) -> dict[str, int]:
-    """Parse what a position says about its table: its version, and how many rows the job has left in it."""
+    """Parse the numbers that a position has of its table: its version, and how many rows the job has left in it."""
     if value is None:
         return {}
     if not isinstance(value, dict) or not value or not value.keys() <= _TABLE_FIELDS:
         _expect('`table` to be null or an object such as {"version": 7} or {"rows": 270}', value)
-    for name, number in value.items():
+    numbers = {name: number for name, number in value.items() if name != "ends"}
+    for name, number in numbers.items():
         if type(number) is not int or not 0 <= number <= _MAX_OFFSET:
             _expect(f"`{name}` of `table` to be a whole number from 0", number)
-    return dict(value)
+    return numbers
+
+
+def _parse_table_ends(value: object) -> dict[int, int] | None:
+    """Parse up to which offsets the job has written the partitions of a topic of rows; None: it is no topic."""
+    ends = value.get("ends") if isinstance(value, dict) else None
+    return None if ends is None else _parse_partitions(ends, "`ends` of `table`")
 
 
 def _parse_ids(value: object, topics: TopicOffsets) -> dict[str, str]:

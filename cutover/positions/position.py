@@ -48,6 +48,7 @@ class Position:
     watermark: int | None  # by which the newest records were judged, microseconds; None: unknown, or no watermark
     table_version: int | None  # of Delta, or the snapshot id of Iceberg; None: unknown, or a table without versions
     table_rows: int | None = None  # number of rows that the job has left in the table; None: not recorded
+    table_ends: Mapping[int, int] | None = None  # partition of a topic of rows -> offset after the job's last record
     at: int | None  # when these records were planned, microseconds; None: unknown
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # of the topics that the job recorded it for
 
@@ -60,7 +61,8 @@ class Position:
     def to_json(self) -> dict[str, object]:
         """Convert to the JSON object of the contract."""
         bounds = {} if self.upto is None or self.level is PositionLevel.EXACT else {"upto": encode_offsets(self.upto)}
-        table = {"version": self.table_version, "rows": self.table_rows}
+        ends = None if self.table_ends is None else {str(p): end for p, end in sorted(self.table_ends.items())}
+        table = {"version": self.table_version, "rows": self.table_rows, "ends": ends}
         ids = {"topic_ids": dict(sorted(self.topic_ids.items()))} if self.topic_ids else {}
         return {
             "format": FORMAT,

@@ -19,6 +19,7 @@ from cutover.quoting import identifier, literal
 from cutover.settings import Settings
 from cutover.sources import addresses, compacted_topic, databases, iceberg, postgres, staging
 from cutover.sources.addresses import STORES, TableAddress, mask_source, parse_table_address
+from cutover.sources.compacted_topic import TopicState
 from cutover.sources.csv_dialect import Dialect, is_csv
 from cutover.sources.file_listing import READ, list_table_files
 from cutover.sources.iceberg import IcebergTable
@@ -92,9 +93,7 @@ class SourceBinder:
         if address.scheme == databases.DUCKDB:
             return self._bind_attached(view, address, selection)
         if address.scheme == compacted_topic.KAFKA:
-            settings = self._settings or Settings()
-            topic_rows = compacted_topic.stage_topic_rows(self._connection, address, settings, selection, self._folder)
-            return self._bind_staged(view, address.shown, topic_rows)
+            return self.bind_topic(view, address, selection)[0]
         if address.scheme in addresses.POSTGRES:
             rows = postgres.stage_postgres_table(self._connection, address, selection, self._folder)
             return self._bind_staged(view, address.shown, rows)
@@ -122,6 +121,28 @@ class SourceBinder:
         """
         rows = snapshot.stage(self._connection, address.table, Selection(), self._folder, conditions)
         return self._bind_staged(view, address.shown, rows)
+
+    def bind_topic(
+        self, view: str, address: TableAddress, selection: Selection | None = None
+    ) -> tuple[BoundTable, TopicState]:
+        """Bind a view to the rows of a compacted topic, and return where its records are.
+
+        Raises:
+            DefinitionError: The address names no topic.
+            LakeError: The topic is no table.
+            LogError: No broker responds, or the topic does not exist.
+        """
+        settings, selection = self._settings or Settings(), selection or Selection()
+        rows, state = compacted_topic.stage_topic_rows(self._connection, address, settings, selection, self._folder)
+        return self._bind_staged(view, address.shown, rows), state
+
+    def read_topic_ends(self, address: TableAddress) -> dict[int, int]:
+        """Read the present end offsets of a topic.
+
+        Raises:
+            LogError: No broker responds, or the topic does not exist.
+        """
+        return compacted_topic.read_topic_ends(address, self._settings or Settings())
 
     def _bind_place(self, view: str, source: str, dialect: Dialect, selection: Selection) -> BoundTable:
         """Bind a view to a table in files."""

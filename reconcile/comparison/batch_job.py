@@ -46,6 +46,7 @@ from cutover.reconcile.comparison.job_table import (
 )
 from cutover.reconcile.comparison.layout import SharedTable
 from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.comparison.typed_texts import create_typed_rows
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.parts import JobTable
 from cutover.reconcile.result.seal import AHEAD_OF_CUT
@@ -124,7 +125,10 @@ def compare_batch_job(
             with bind_job_table(binder, _SENT, job) as table:
                 if isinstance(table, UnknownPosition):
                     raise reject_job_table(link, f"expected a position that the job has recorded: {table.reason}")
-                _create_raw(sides, link, table)
+                if table.time_format is None:
+                    _create_raw(sides, link, table)
+                else:
+                    create_typed_rows(lake, sides, link, table, _SENT)
                 marked = replace(link, is_later=table.is_later, is_earlier=table.is_earlier)
                 return _compare(lake, evidence, sides, marked, table)
         except SealError:
@@ -345,7 +349,7 @@ def find_deletion_doubt(sides: Sides, link: JobLink, table: BoundJobTable, count
         SealError: Only rows are missing, and as many have been deleted, or more.
     """
     recorded = table.position.table_rows
-    if table.version is not None:
+    if table.version is not None or table.shows_deletions:
         return None
     deleted = 0 if recorded is None else recorded - fetch_number(sides.connection, f"SELECT count(*) FROM {link.raw}")
     if recorded is not None and not deleted and not counts.later:

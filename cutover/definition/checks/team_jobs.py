@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from cutover.definition.checks.measures import reject_field
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, First, Last, Max, Min, Sum
-from cutover.definition.model.batch_job import BatchJob, Iceberg, Parquet, Postgres, find_batch_job
+from cutover.definition.model.batch_job import BatchJob, CompactedTopic, Iceberg, Parquet, Postgres, find_batch_job
 from cutover.definition.model.joins import Join
 from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
 from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, SparkStream
+from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.windows.kinds import Sessions, SlidingWindows
 
 REPEATED_MEASURES = (Avg, Count, Max, Min, Stddev, Sum, Variance)
@@ -172,6 +173,7 @@ def _list_sessions(pipeline: Pipeline, stream: SparkStream) -> Iterator[tuple[st
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TABLE = re.compile(r'("[^"]+"|[^\s".@:/?#]+)(\.("[^"]+"|[^\s".@:/?#]+)){0,2}')
+_TOPIC = re.compile(r"(kafka://[^\s/@?#]*/)?(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "file", "memory")
 
 
@@ -209,6 +211,8 @@ def _check_table(job: BatchJob) -> None:
             _check_place(place, schemes)
         case Parquet(path=place):
             _check_place(place, ())
+        case CompactedTopic():
+            _check_topic(job.table)
 
 
 def _check_rules(pipeline: Pipeline, job: BatchJob) -> None:
@@ -221,6 +225,16 @@ def _check_rules(pipeline: Pipeline, job: BatchJob) -> None:
     if job.once_by and pipeline.source.record_id is not None:
         hint = "the definition counts each record once already, and so must the job"
         reject_field("batch.once_by", "() with `source.record_id`", repr(job.once_by), hint)
+
+
+def _check_topic(table: CompactedTopic) -> None:
+    if not _TOPIC.fullmatch(table.topic):
+        shown = "another address" if "://" in table.topic else f"`{table.topic[:80]}`"
+        hint = "`kafka.*` in `cutover.toml` has the login, also for another broker"
+        reject_field("batch.table.topic", "a topic, or `kafka://broker:9092/topic`", shown, hint)
+    formats = ("iso", *EPOCH_FORMATS)
+    if table.time_format not in formats:
+        reject_field("batch.table.time_format", f"one of {', '.join(formats)}", repr(table.time_format)[:80])
 
 
 def _check_place(place: str, schemes: tuple[str, ...]) -> None:

@@ -30,7 +30,23 @@ class Postgres:
     server: str  # environment variable with the address of the server, so that no definition has a password
 
 
-JobTableKind = Delta | Iceberg | Parquet | Postgres
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedTopic:
+    """Compacted topic of Kafka with JSON objects that a job writes; Cutover reads it and never writes it.
+
+    Its fields have no types: they are those of the definition's columns.
+    """
+
+    topic: str  # in the cluster of the settings, or `kafka://broker:9092/topic`
+    time_format: str = "iso"  # of times in its values; or `seconds`, `millis`, `micros`, `nanos` since 1970
+
+    @property
+    def address(self) -> str:
+        """Address of the topic, as `cutover diff` names it."""
+        return self.topic if "://" in self.topic else f"kafka:///{self.topic}"
+
+
+JobTableKind = CompactedTopic | Delta | Iceberg | Parquet | Postgres
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +103,8 @@ def describe_job_table(table: JobTableKind) -> str:
     match table:
         case Postgres():
             return f"env:{table.server}#{table.table}"
+        case CompactedTopic():
+            return table.address
         case Iceberg():
             return table.table
         case _:

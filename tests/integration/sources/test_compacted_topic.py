@@ -15,7 +15,7 @@ from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
-from cutover.sources import compacted_topic, staging
+from cutover.sources import compacted_topic
 
 Record = tuple[str | bytes | None, Any, int]
 """Key, value (None: deleted) and partition."""
@@ -77,13 +77,13 @@ def test_records_that_arrive_meanwhile_are_not_read(
     address: str, topic_name: str, kafka_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(kafka_settings, topic_name, ("a", {"k": 1}, 0))
-    staged = staging.stage_batches
+    read_batches = LogClient.message_batches
 
-    def stage(*arguments: Any) -> Any:
+    def read(*arguments: Any) -> Any:
         send(kafka_settings, topic_name, ("a", {"k": 2}, 0), ("b", {"k": 3}, 1))
-        return staged(*arguments)
+        return read_batches(*arguments)
 
-    monkeypatch.setattr(compacted_topic, "stage_batches", stage)
+    monkeypatch.setattr(LogClient, "message_batches", read)
     copy = compare(address, address, kafka_settings)
 
     assert copy.finding.rows.changed + copy.finding.rows.missing + copy.finding.rows.extra > 0  # of the second read

@@ -38,6 +38,7 @@ def draw_positions(draw: st.DrawFn) -> Position:
         watermark=draw(TIMES),
         table_version=draw(st.none() | OFFSETS),
         table_rows=draw(st.none() | OFFSETS),
+        table_ends=draw(st.none() | partitions),
         at=draw(TIMES),
         topic_ids=ids,
     )
@@ -126,6 +127,9 @@ def test_an_upper_bound_below_its_lower_one_is_rejected(position: Position, data
         (encode(table=7), "`table`"),
         (encode(table={"version": -1}), "`version` of `table`"),
         (encode(table={"version": 7, "name": "t"}), "`table`"),
+        (encode(table={"ends": {}}), "`ends` of `table`"),
+        (encode(table={"ends": {"0": -1}}), "`ends` of `table`, partition 0"),
+        (encode(table={"ends": {"00": 1}}), "numbers of partitions in `ends` of `table`"),
         (encode(topic_ids={"orders": "x"}), "`topic_ids`"),
         (encode(topic_ids={"payments": 5}), "ids of topics"),
         (encode().replace('"1": 20', '"0": 20'), "every name once"),

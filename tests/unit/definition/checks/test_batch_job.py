@@ -9,6 +9,7 @@ from cutover.cli.lint import warnings
 from cutover.definition import (
     ApproxDistinct,
     BatchJob,
+    CompactedTopic,
     Count,
     Daily,
     Delta,
@@ -45,6 +46,8 @@ TABLES = (
     Parquet("/data/hourly"),
     Iceberg("/data/iceberg/hourly"),
     Iceberg("iceberg://lake/analytics.hourly"),
+    CompactedTopic(topic="payments_hourly"),
+    CompactedTopic(topic="kafka://broker:9092/payments_hourly", time_format="millis"),
 )
 STREAM = SparkStream(table=Delta("/data/table"), checkpoint="/data/checkpoint", output_mode="update")
 
@@ -63,6 +66,9 @@ def test_a_table_of_each_kind_is_accepted_and_recorded(table: Any) -> None:
         ("batch.table", {"batch": BatchJob(table=Delta("hdfs://lake/hourly"))}),
         ("batch.table", {"batch": BatchJob(table=Parquet("s3://lake/hourly"))}),
         ("batch.table", {"batch": BatchJob(table="/data/hourly")}),  # type: ignore[arg-type]
+        ("batch.table.topic", {"batch": BatchJob(table=CompactedTopic(topic="a/b"))}),
+        ("batch.table.topic", {"batch": BatchJob(table=CompactedTopic(topic="postgresql://host/hourly"))}),
+        ("batch.table.time_format", {"batch": BatchJob(table=CompactedTopic(topic="t", time_format="days"))}),
         ("batch.table.table", {"batch": BatchJob(table=Postgres(table="a b", server="DB"))}),
         ("batch.columns", {"batch": replace(JOB, columns={"amount": "total"})}),
         ("batch.where", {"batch": replace(JOB, where=" ")}),
@@ -92,6 +98,7 @@ def test_what_need_not_be_computed_alike_is_rejected_with_its_field(field: str, 
         Delta("s3://me:secret@bucket/hourly"),
         Delta("postgresql://me:secret@host/db"),
         Iceberg("postgresql://me:secret@host/db"),
+        CompactedTopic(topic="kafka://me:secret@host/hourly"),
         "postgresql://me:secret@host/db#analytics.hourly",
     ],
 )
