@@ -47,15 +47,15 @@ def read_fields(text: str) -> tuple[Fields, tuple[str, ...]]:
             document, end = _scan(text, 0)
         except (ValueError, StopIteration):
             return read_any_fields(text)
-        if end == len(text) and isinstance(document, dict) and (end <= limits.MAX_NUMBER or _is_short(document)):
+        if end == len(text) and isinstance(document, dict) and (end <= limits.MAX_NUMBER or _is_short(document, end)):
             return document, ()
     return read_any_fields(text)
 
 
-def _is_short(document: Mapping[str, Any]) -> bool:
-    """Return whether no text can exceed the limits of a number or a name."""
-    texts = (*document, *(value for value in document.values() if isinstance(value, str)))
-    return max(map(len, texts), default=0) <= limits.MAX_NUMBER
+def _is_short(document: Mapping[str, Any], length: int) -> bool:
+    """Return whether no number or name can exceed its limit, even of a field that is repeated and thereby hidden."""
+    texts = [len(text) for text in (*document, *document.values()) if isinstance(text, str)]
+    return max(texts, default=0) <= limits.MAX_NUMBER and length - sum(texts) <= limits.MAX_NUMBER
 
 
 def read_any_fields(text: str) -> tuple[Fields, tuple[str, ...]]:
