@@ -41,13 +41,7 @@ POSITION_KEY = "cutover.position"
 _POSITION_BYTES = POSITION_KEY.encode()
 _ISOLATION = "read_committed"
 _BATCH = 20_000
-_KINDS: Mapping[str, pa.DataType] = {
-    "key": pa.binary(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "value": pa.binary(),
-}
-_RECORDS = pa.schema(_KINDS)
+_RECORDS = pa.schema([("key", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
 _MAX_PARTITIONS_SHOWN = 8
 
 
@@ -203,13 +197,12 @@ def _write_records(
             if not messages:
                 continue
             row_ends |= {int(m.partition() or 0): get_offset(m) + 1 for m in messages}
-            columns = (
-                [message.key() for message in messages],
-                [message.partition() for message in messages],
-                [message.offset() for message in messages],
-                [message.value() for message in messages],
-            )
-            arrays = [pa.array(column, kind) for column, kind in zip(columns, _KINDS.values(), strict=True)]
+            arrays: list[pa.Array[Any]] = [
+                pa.array([message.key() for message in messages], pa.binary()),
+                pa.array([message.partition() for message in messages], pa.int32()),
+                pa.array([message.offset() for message in messages], pa.int64()),
+                pa.array([message.value() for message in messages], pa.binary()),
+            ]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=_RECORDS))
     return row_ends, positions
 
@@ -326,7 +319,7 @@ def _decode_texts(batch: pa.RecordBatch, name: str, shown: str) -> list[Any]:
         pass
     for place, content in enumerate(batch.column(name).to_pylist()):
         try:
-            content.decode("utf-8")
+            str(content or b"", "utf-8")
         except UnicodeDecodeError:
             expected = "a JSON object" if name == "value" else f"a key in UTF-8 (`--exclude {KEY}` leaves it out)"
             raise _make_row_error(shown, batch, place, expected, "bytes that are not UTF-8") from None

@@ -32,7 +32,8 @@ def _reject_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-_scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_reject_constant).scan_once
+_DECODER: Any = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_reject_constant)
+_scan = _DECODER.scan_once  # without type hints; `raw_decode` catches what it raises, and takes longer
 
 
 def read_fields(text: str) -> tuple[Fields, tuple[str, ...]]:
@@ -102,8 +103,8 @@ class TextColumns:
             UnicodeEncodeError: A text has half of a pair of surrogates, which no UTF-8 has.
         """
         writer = self._open_writer(set().union(*rows))
-        columns = [_make_column([row.get(name) for row in rows]) for name in writer.schema.names]
-        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=writer.schema))
+        columns = [_make_column([row.get(name) for row in rows]) for name in sorted(self.names)]
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_make_schema(self.names)))
 
     def add(self, name: str) -> None:
         """Add a column, which may be in no row."""
@@ -114,7 +115,7 @@ class TextColumns:
         if self._writer is None or not names <= self.names:
             self._close()
             self.names |= names
-            schema = pa.schema({name: pa.string() for name in sorted(self.names)})
+            schema = _make_schema(self.names)
             self._parts.append(self._folder / f"fields_{uuid4().hex}.parquet")
             self._writer = parquet.ParquetWriter(self._parts[-1], schema, compression="snappy", use_dictionary=False)
         return self._writer
@@ -141,7 +142,11 @@ class TextColumns:
             self._writer = None
 
 
-def _make_column(values: Sequence[str | bool | None]) -> pa.Array:
+def _make_schema(names: set[str]) -> pa.Schema:
+    return pa.schema({name: pa.string() for name in sorted(names)})
+
+
+def _make_column(values: Sequence[str | bool | None]) -> pa.StringArray:
     try:
         return pa.array(values, pa.string())
     except pa.ArrowTypeError:  # booleans
