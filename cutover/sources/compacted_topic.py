@@ -41,7 +41,13 @@ POSITION_KEY = "cutover.position"
 _POSITION_BYTES = POSITION_KEY.encode()
 _ISOLATION = "read_committed"
 _BATCH = 20_000
-_RECORDS = pa.schema([("key", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
+_TYPES: Mapping[str, pa.DataType] = {
+    "key": pa.binary(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "value": pa.binary(),
+}
+_RECORDS = pa.schema(_TYPES)
 _MAX_PARTITIONS_SHOWN = 8
 
 
