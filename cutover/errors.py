@@ -3,6 +3,8 @@
 import re
 from typing import ClassVar
 
+_LOGIN = re.compile(r"(://[^\s/@:?#]*):[^\s/@]+@")
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|[\u21b3\x00-\x08]")
 _PLACEHOLDER = re.compile(r"(`cutover [^`]*?)\bP\b")
 
 
@@ -32,6 +34,17 @@ class CutoverError(Exception):
 def insert_pipeline(text: str, pipeline: str) -> str:
     """Replace the placeholder `P` in the commands of a text by a pipeline's name."""
     return _PLACEHOLDER.sub(lambda match: match[1] + pipeline, text)
+
+
+def mask_logins(text: str) -> str:
+    """Hide the passwords of all URLs in a text, such as the message of a library: `http://user:***@host`."""
+    return _LOGIN.sub(r"\1:***@", text)
+
+
+def summarize_error(error: Exception) -> str:
+    """Return the message of a library's error on one line, with its causes, without colours and passwords."""
+    lines = (_DECORATION.sub("", line).strip(" .") for line in str(error).splitlines())
+    return mask_logins(": ".join(filter(None, lines)) or type(error).__name__)
 
 
 class DefinitionError(CutoverError):

@@ -17,7 +17,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cutover import events
-from cutover.errors import CutoverError
+from cutover.errors import CutoverError, mask_logins
 from cutover.output import console, terminal
 from cutover.output.cells import visible
 
@@ -181,11 +181,11 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         message, code = _describe_os_error(error), USAGE
     except Exception:  # noqa: BLE001 -- Python's own exit code for it, 1, would be read as a verdict
-        traceback.print_exc()
+        sys.stderr.write(mask_logins(traceback.format_exc()))
         message, code = "This is a defect of Cutover: expected a result or an error message, got the above.", USAGE
     else:
         return result if isinstance(result, int) else 0
-    sys.stderr.write(f"{message}\n")
+    sys.stderr.write(f"{mask_logins(message)}\n")
     return code
 
 

@@ -198,6 +198,7 @@ def mask_source(source: str) -> str:
     if match["scheme"].lower() == ICEBERG:
         place, at, snapshot = source.partition("@snapshot=")
         return mask_address(place) + at + snapshot
-    if match["scheme"].lower() in STORES and ":" not in match["rest"].partition("/")[0].rpartition("@")[0]:
+    has_login = ":" in match["rest"].partition("/")[0].rpartition("@")[0]
+    if match["scheme"].lower() in STORES and not has_login and "?" not in source:
         return source
     return mask_address(source)

@@ -303,9 +303,9 @@ def _reject_address(source: str) -> None:
     """
     scheme, separator, location = source.partition("://")
     user = location.partition("/")[0].rpartition("@")[0]  # of abfss:// the name of a container, without a password
-    if separator and (scheme.lower() not in STORES or ":" in user):
+    if separator and (scheme.lower() not in STORES or ":" in user or "?" in location):
         msg = f"Table `{scheme[:20]}://...`: expected {READ}, or a Delta table in an object store"
-        msg += f" ({', '.join(f'{store}://' for store in STORES)}) without a password in its address."
+        msg += f" ({', '.join(f'{store}://' for store in STORES)}) without a password or parameters."
         raise DefinitionError(msg + "\nHint: credentials of an object store belong into the environment.")
     if mask_source(source) != source:
         msg = f"Table `{mask_source(source)}`: expected {READ}, found nothing."

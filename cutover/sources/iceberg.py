@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import duckdb
 import pyarrow as pa
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _AT_SNAPSHOT = re.compile(r"(?P<place>.+)@snapshot=(?P<snapshot>[0-9]{1,19})", re.DOTALL)
+_LOCAL = re.compile(r"(?:file:(?://[^/]*)?)?(?P<path>/.*)", re.DOTALL)
 _NUMBER = re.compile(r"v?(?P<number>[0-9]+)(-.*)?(\.gz)?\.metadata\.json(\.gz)?")
 _SECRET = re.compile(r"(?i)token|secret|credential|password|key|uri|sas|connection")
 _MICROS_A_DAY = 86_400_000_000
@@ -205,11 +205,10 @@ def list_plain_files(opened: IcebergTable, tasks: "Sequence[FileScanTask]") -> l
     return paths or None
 
 
-def _find_local_path(uri: str) -> Path | None:
-    parts = urlsplit(uri)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return Path(uri) if uri.startswith("/") else None
+def _find_local_path(location: str) -> Path | None:
+    """Return the path of a local file, whose name Iceberg lists as it is: `%20` in it is no blank."""
+    match = _LOCAL.fullmatch(location)
+    return None if match is None else Path(match["path"])
 
 
 def _check_size(opened: IcebergTable, path: Path, size: int) -> None:

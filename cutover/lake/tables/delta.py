@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
 from cutover.engine import queries, storage
-from cutover.errors import LakeError
+from cutover.errors import LakeError, summarize_error
 from cutover.lake.tables import checksums, delta_log
 from cutover.lake.tables.file_rows import (
     Partition,
@@ -33,6 +33,9 @@ CONFIGURATION = {
 
 SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
 """For a table with constant commits that is not read by version: every log file makes commits slower."""
+
+DELETION_VECTORS = "deletionVectors"
+"""Reader feature with which files may hold deleted rows."""
 
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
@@ -73,7 +76,7 @@ def exists(uri: str) -> bool:
             return True
         _reject_damaged(uri, read=False)  # without a readable entry: no table for delta-rs
     except (DeltaError, OSError) as error:
-        msg = f"Table `{uri}`: expected a folder of a table or none, got: {str(error).splitlines()[0]}."
+        msg = f"Table `{uri}`: expected a folder of a table or none, got: {summarize_error(error)}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     return False
 
@@ -91,10 +94,11 @@ def open_table(uri: str, version: int | None = None, *, reads_rows: bool = True)
         _reject_damaged(uri, read=False)
         msg = f"Table `{uri}`: expected a Delta table, found none."
         raise LakeError(msg, runbook="TableUnreadable") from error
-    except DeltaError as error:
-        _reject_damaged(uri, read=True)
+    except (DeltaError, OSError) as error:
+        if isinstance(error, DeltaError):
+            _reject_damaged(uri, read=True)
         at = "" if version is None else f" at version {version}"
-        msg = f"Table `{uri}`{at} cannot be opened: {str(error).splitlines()[0]}."
+        msg = f"Table `{uri}`{at} cannot be opened: {summarize_error(error)}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     _reject_damaged(uri, read=False)
     if reads_rows:
@@ -162,6 +166,8 @@ def _check_readable(table: DeltaTable) -> None:
     features = set(table.protocol().reader_features or ()) - READ
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
+    if DELETION_VECTORS in features and not _has_deletion_vectors(table):
+        features.remove(DELETION_VECTORS)
     if features:
         names = ", ".join(sorted(features))
         msg = (
@@ -169,6 +175,14 @@ def _check_readable(table: DeltaTable) -> None:
         )
         hint = "\nHint: write a copy without it (CREATE TABLE ... AS SELECT), and read that."
         raise LakeError(msg + hint, runbook="TableUnreadable")
+
+
+def _has_deletion_vectors(table: DeltaTable) -> bool:
+    """Return whether a file of the handle's version has deleted rows; a table may have the feature and none of them."""
+    try:
+        return any(batch.num_rows for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()))
+    except DeltaError:  # a vector that cannot be read
+        return True
 
 
 def local_root(table: DeltaTable) -> Path | None:

@@ -214,6 +214,21 @@ def test_a_partitioned_table_is_read(catalog: SqlCatalog, tmp_path: Path) -> Non
     assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 3), report.finding.notes
 
 
+@pytest.mark.quick
+def test_partitions_of_unusual_values_are_read(catalog: SqlCatalog, tmp_path: Path) -> None:
+    names = ["a b", "x:y", "50%", "a/b", None, "é", "%20", "a?b#c"]
+    rows = pa.table({"k": list(range(len(names))), "name": names})
+    schema = catalog.create_table("shop.plain", schema=rows.schema).schema()
+    name = PartitionField(schema.find_field("name").field_id, 1000, IdentityTransform(), "name")
+    table = catalog.create_table("shop.parts", schema=schema, partition_spec=PartitionSpec(name))
+    table.append(rows)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+
+    report = compare(find_folder(table), str(tmp_path / "rows.parquet"))
+
+    assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, len(names))
+
+
 def test_properties_of_a_snapshot_are_read(catalog: SqlCatalog) -> None:
     table = catalog.create_table("shop.sales", schema=ROWS.schema)
     table.append(ROWS, snapshot_properties={"cutover.position": '{"at": 1}'})

@@ -64,6 +64,7 @@ def test_files_and_stores_are_no_address_of_a_server(place: str) -> None:
         f"host=db user=ann password = '{PASSWORD} and more'",
         f"s3://key:{PASSWORD}@bucket/table",
         f"https://ann:{PASSWORD}@db/file.parquet",
+        f"abfss://box@account/table?sig={PASSWORD}",
     ],
 )
 def test_a_password_is_shown_in_no_form_of_an_address(source: str) -> None:

@@ -47,7 +47,7 @@ def write_upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> st
     for number, field in enumerate(schema["fields"], start=1):
         field["metadata"] |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
     metadata["metaData"]["schemaString"] = json.dumps(schema)
-    actions = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, metadata, removal, add]
+    actions = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, metadata, *([removal, add] if deleted else [])]
     (log / f"{1:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
     assert DeltaTable(folder).version() == 1
     return str(folder)
@@ -77,6 +77,16 @@ def test_a_table_whose_files_are_not_its_rows_is_refused(
 
     with pytest.raises(LakeError, match=feature):
         compare_tables(DiffRequest(expected=table, actual=table, key=("k",)))
+
+
+def test_a_table_that_may_have_deletion_vectors_and_has_none_is_read(tmp_path: Path) -> None:
+    features = ["deletionVectors"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    table = write_upgraded(tmp_path / "table", protocol)
+
+    tables = compare_tables(DiffRequest(expected=table, actual=f"{table}@v0", key=("k",)))
+
+    assert (tables.finding.verdict, tables.finding.rows.compared) == (Verdict.CONSISTENT, 3)
 
 
 def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
