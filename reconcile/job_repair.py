@@ -35,8 +35,8 @@ from cutover.lake.tables import delta
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions.batch_table import find_job_position
-from cutover.positions.iceberg_metadata import PROPERTY
 from cutover.positions.position import Position, format_topic_offsets
+from cutover.positions.table_metadata import PROPERTY
 from cutover.positions.table_position import POSITION_TABLE
 from cutover.quoting import identifier, literal, spark_identifier, spark_literal
 from cutover.reconcile.comparison.batch_job import compare_batch_job

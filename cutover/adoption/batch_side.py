@@ -13,8 +13,8 @@ import duckdb
 from cutover.adoption.draft import Choose, JobDraft, Question
 from cutover.adoption.evidence import drop_zone
 from cutover.adoption.hypotheses import DraftCheck, verify
+from cutover.adoption.search import find_local_windows
 from cutover.adoption.trial import JobReading, evaluate_draft
-from cutover.adoption.zones import find_local_windows
 from cutover.counts import count_noun
 from cutover.definition.model.batch_job import BatchJob, Iceberg, JobTableKind, Parquet, Postgres
 from cutover.definition.model.spark_stream import WINDOW_START, Delta

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Any, TypeVar
 
-from cutover.adoption.conditional import find_conditional
 from cutover.adoption.draft import JobDraft, MeasureChoice
 from cutover.adoption.evidence import drop_zone
 from cutover.adoption.filters import (
@@ -25,7 +24,17 @@ from cutover.adoption.filters import (
     make_lower_bound,
     make_upper_bound,
 )
-from cutover.adoption.trial import Fold, IndexedRows, JobReading, RowKey, Trial, compute_rows, find_noise, is_equal
+from cutover.adoption.trial import (
+    Fold,
+    IndexedRows,
+    JobReading,
+    RowKey,
+    Trial,
+    compute_rows,
+    find_conditional,
+    find_noise,
+    is_equal,
+)
 from cutover.counts import count_noun
 from cutover.output.cells import visible
 from cutover.timestamps import format_micros

@@ -21,11 +21,11 @@ from cutover.log.kafka import LogClient
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.positions import landed_copy, landed_names, log_check, run_times
 from cutover.positions.batch_table import find_topic_report
-from cutover.positions.contract import TOPIC_NAME
 from cutover.positions.delta_versions import TableVersion, list_table_versions
-from cutover.positions.group_position import GroupRequest, find_group_position
+from cutover.positions.log_check import GroupRequest, find_group_position
 from cutover.positions.position import (
     POSITION_VARIABLE,
+    TOPIC_NAME,
     Position,
     PositionLevel,
     PositionReport,
@@ -34,9 +34,14 @@ from cutover.positions.position import (
     format_topic_offsets,
     make_job_environment,
 )
-from cutover.positions.position_file import find_file_position
 from cutover.positions.spark_checkpoint import Batch, LateRule, Operator, SparkCheckpoint, read_checkpoint
-from cutover.positions.table_position import PostgresTable, find_row_position, find_table_position, read_newest_version
+from cutover.positions.table_position import (
+    PostgresTable,
+    find_file_position,
+    find_row_position,
+    find_table_position,
+    read_newest_version,
+)
 from cutover.settings import load_settings
 from cutover.sources.addresses import ICEBERG, POSTGRES, parse_table_address
 from cutover.sources.compacted_topic import KAFKA

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.window_fn import Interval, merge_intervals
-from cutover.panes.event_schedule import find_end_of_input
-from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
+from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, find_end_of_input, in_order
 from cutover.records.reference.measures import finish_measure, merge_measure
 
 Group = tuple[Key, Interval]

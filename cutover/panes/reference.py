@@ -17,9 +17,19 @@ from typing import Any, NamedTuple
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.windows.window_fn import FOREVER, Interval
 from cutover.errors import DefinitionError
-from cutover.panes.event_schedule import Comes, Ends, schedule_events
 from cutover.panes.held_windows import Arrival, HeldWindows, Rules, make_firing_key
-from cutover.panes.model import Dropped, DropReason, InputRow, Outcome, Setting, Waiting, is_too_late
+from cutover.panes.model import (
+    Comes,
+    Dropped,
+    DropReason,
+    Ends,
+    InputRow,
+    Outcome,
+    Setting,
+    Waiting,
+    is_too_late,
+    schedule_events,
+)
 from cutover.records.reference.measures import EXACT, finish_measure
 
 Number = int | Decimal

@@ -19,10 +19,10 @@ from cutover.engine import queries, storage
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.positions.iceberg_metadata import is_iceberg_table
 from cutover.positions.log_check import TopicBounds
 from cutover.positions.position import Position, PositionReport, UnknownPosition
 from cutover.positions.stored_files import StoredFile, list_stored_files
+from cutover.positions.table_metadata import is_iceberg_table
 from cutover.quoting import identifier, literal
 
 _PARTS = ("topic", "partition", "offset")

@@ -6,8 +6,7 @@ these tell which rows were written before the position. A row at or after them b
 writer.
 """
 
-from cutover.positions.contract import parse_position
-from cutover.positions.position import Position, PositionReport, UnknownPosition
+from cutover.positions.position import Position, PositionReport, UnknownPosition, parse_position
 from cutover.sources.compacted_topic import POSITION_KEY, PositionRecord, TopicState
 
 _SOURCE = f"record with the key `{POSITION_KEY}`"

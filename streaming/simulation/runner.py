@@ -27,8 +27,21 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.output import terminal
-from cutover.panes.event_schedule import Comes, Ends, arriving, schedule_events
-from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
+from cutover.panes.model import (
+    Comes,
+    Dropped,
+    DropReason,
+    Ends,
+    InputRow,
+    Key,
+    Outcome,
+    Pane,
+    Setting,
+    Waiting,
+    arriving,
+    in_order,
+    schedule_events,
+)
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import silent
 from cutover.records.classes import Class

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from cutover.parity.jobs.eventtime import UNIONS
 from cutover.parity.jobs.paths import are_contradictory
+from cutover.parity.jobs.readers_and_writers import BATCH_ID, get_mode, get_option, is_idempotent_append, is_upsert
 from cutover.parity.jobs.sqltext import PARAMETER, query_varies_between_runs
 from cutover.parity.jobs.trace import Finding, ForeachBatchSink, JobStep, Query, Removal, Trace, normalize_target
 from cutover.parity.jobs.values import Branch, Constant, Frame, JobValue, Reader, Writer, describe_value, list_ancestors
-from cutover.parity.jobs.writers import BATCH_ID, get_mode, get_option, is_idempotent_append, is_upsert
 from cutover.parity.rules import Construct
 
 FULL_READ_FORMATS = frozenset(

@@ -7,7 +7,7 @@ from cutover.parity.jobs import methods
 from cutover.parity.jobs.containers import filter_items, update_dict
 from cutover.parity.jobs.frames import has_rows, list_frames, record_collected_rows, record_user_function
 from cutover.parity.jobs.paths import decide_test
-from cutover.parity.jobs.sources import record_setting
+from cutover.parity.jobs.readers_and_writers import record_setting
 from cutover.parity.jobs.sqltext import read_column
 from cutover.parity.jobs.texts import make_column, merge_columns
 from cutover.parity.jobs.trace import Arguments, JobAnalysis
@@ -40,8 +40,7 @@ from cutover.parity.jobs.values import (
     merge_alternatives,
     walk_values,
 )
-from cutover.parity.purity import is_clock, is_pure, is_random
-from cutover.parity.rules import Construct
+from cutover.parity.rules import Construct, is_clock, is_pure, is_random
 from cutover.parity.sql import CLOCK, is_spark_function
 
 FUNCTIONS = (

@@ -7,9 +7,8 @@ import re
 from pyspark.sql import types
 
 from cutover.parity.jobs import calls
-from cutover.parity.jobs.containers import make_dict, make_optional
+from cutover.parity.jobs.containers import apply_operator, make_dict, make_optional
 from cutover.parity.jobs.frames import COLLECT_METHODS, READ_METHODS
-from cutover.parity.jobs.operations import apply_operator
 from cutover.parity.jobs.paths import decide_test, join_values, make_branches, select_reachable
 from cutover.parity.jobs.texts import join_texts, make_column, merge_columns
 from cutover.parity.jobs.trace import Arguments, JobAnalysis

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cutover.parity import sql
-from cutover.parity.jobs.sources import record_taint
+from cutover.parity.jobs.readers_and_writers import record_taint
 from cutover.parity.jobs.sqltext import read_column, read_condition
 from cutover.parity.jobs.texts import get_sql_text, make_column, merge_columns, read_join_type
 from cutover.parity.jobs.trace import Arguments, JobAnalysis
@@ -38,8 +38,7 @@ from cutover.parity.jobs.values import (
     merge_alternatives,
     walk_values,
 )
-from cutover.parity.purity import is_clock, is_external_service, is_pure, is_random
-from cutover.parity.rules import Construct
+from cutover.parity.rules import Construct, is_clock, is_external_service, is_pure, is_random
 
 STATELESS_METHODS = frozenset(
     {"select", "selectExpr", "withColumn", "withColumns", "withColumnRenamed", "withColumnsRenamed", "drop", "alias"}

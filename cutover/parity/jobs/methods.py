@@ -5,7 +5,7 @@ import string
 from contextlib import suppress
 from dataclasses import replace
 
-from cutover.parity.jobs import writers
+from cutover.parity.jobs import readers_and_writers
 from cutover.parity.jobs.containers import LIST_METHODS, call_on_dict, call_on_list
 from cutover.parity.jobs.frames import (
     READ_METHODS,
@@ -16,7 +16,7 @@ from cutover.parity.jobs.frames import (
     record_collected_rows,
     record_user_function,
 )
-from cutover.parity.jobs.sources import call_on_reader, call_on_session, follow_sql, read_table
+from cutover.parity.jobs.readers_and_writers import call_on_reader, call_on_session, follow_sql, read_table
 from cutover.parity.jobs.sqltext import parse_column, read_condition, record_removals
 from cutover.parity.jobs.texts import fill_template, make_column, mark_parameters, merge_columns
 from cutover.parity.jobs.trace import Arguments, JobAnalysis
@@ -88,7 +88,7 @@ def call_method(job: JobAnalysis, method: Method, arguments: Arguments) -> JobVa
         case GroupedFrame():
             return call_on_group(job, receiver, name, arguments, line)
         case Writer():
-            return writers.call_on_writer(job, receiver, name, arguments, line)
+            return readers_and_writers.call_on_writer(job, receiver, name, arguments, line)
         case JobColumn():
             return _call_on_column(receiver, name, arguments)
         case LegacyValue():

@@ -14,6 +14,7 @@ from cutover.parity.jobs.eventtime import (
     push_down_filters,
 )
 from cutover.parity.jobs.paths import are_contradictory
+from cutover.parity.jobs.readers_and_writers import get_mode, get_option
 from cutover.parity.jobs.trace import Finding, ForeachBatchSink, Query, Trace
 from cutover.parity.jobs.values import (
     STATEFUL,
@@ -27,7 +28,6 @@ from cutover.parity.jobs.values import (
     list_ancestors,
     list_option_texts,
 )
-from cutover.parity.jobs.writers import get_mode, get_option
 from cutover.parity.rules import Construct
 
 LOG_FORMATS: Mapping[str, str] = {

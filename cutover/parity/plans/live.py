@@ -21,8 +21,7 @@ from cutover.parity.plans.findings import (
     name_function,
 )
 from cutover.parity.plans.printed import parse_plan_json, read_printed
-from cutover.parity.purity import is_clock, is_external_service, is_random
-from cutover.parity.rules import ParityFinding
+from cutover.parity.rules import ParityFinding, is_clock, is_external_service, is_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

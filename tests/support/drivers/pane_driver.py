@@ -12,8 +12,7 @@ from cutover.definition.windows.window_fn import FOREVER
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
-from cutover.panes.event_schedule import Comes, Ends, schedule_events
-from cutover.panes.model import InputRow, Outcome, Setting, is_too_late
+from cutover.panes.model import Comes, Ends, InputRow, Outcome, Setting, is_too_late, schedule_events
 from cutover.streaming.panes import rows as pane_rows
 from cutover.streaming.panes import values
 from cutover.streaming.panes.operator import PaneOperator, TimeProgress

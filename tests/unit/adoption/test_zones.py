@@ -12,8 +12,8 @@ import pytest
 from cutover.adoption.completion import list_variants
 from cutover.adoption.draft import JobDraft
 from cutover.adoption.filters import NO_FILTER
+from cutover.adoption.search import LocalWindows, find_local_windows, group_zones
 from cutover.adoption.trial import Fold, JobReading, evaluate_draft
-from cutover.adoption.zones import LocalWindows, find_local_windows, group_zones
 from cutover.definition import Fixed
 from cutover.durations import MICROSECONDS
 from cutover.timestamps import to_micros

@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.parity.job import check_job
-from cutover.parity.purity import is_clock, is_external_service, is_pure, is_random
+from cutover.parity.rules import is_clock, is_external_service, is_pure, is_random
 
 START = """
 import random, requests, time, json, re, lib

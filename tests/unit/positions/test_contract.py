@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.errors import LakeError
-from cutover.positions.contract import carries_position, parse_position
-from cutover.positions.position import FORMAT, Position, PositionLevel
+from cutover.positions.position import FORMAT, Position, PositionLevel, carries_position, parse_position
 
 TOPICS = {"payments": {"0": 1380, "1": 20}}
 OFFSETS = st.integers(0, 2**63 - 1)

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.errors import DefinitionError
-from cutover.positions.group_position import find_group_doubt
-from cutover.positions.log_check import TopicBounds, compare_with_log
+from cutover.positions.log_check import TopicBounds, compare_with_log, find_group_doubt
 from cutover.positions.position import Position, PositionLevel, PositionReport, TopicOffsets, UnknownPosition
 from cutover.positions.run_times import parse_run_times
 

@@ -11,10 +11,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from cutover.errors import LakeError
-from cutover.positions.iceberg_metadata import PROPERTY
 from cutover.positions.position import FORMAT, Position, PositionLevel, PositionReport, UnknownPosition
-from cutover.positions.position_file import FILE_NAME
-from cutover.positions.table_position import find_table_position
+from cutover.positions.table_metadata import PROPERTY
+from cutover.positions.table_position import FILE_NAME, find_table_position
 
 
 def encode(offset: int = 10, **fields: object) -> str:
