@@ -2,5 +2,5 @@
 
 `recompute` is the sequence of a run: `cut` pins an epoch of the stream, `read` aggregates the new offsets and updates
 the index, `windows` and the pure `plan` choose the windows, `write` computes and publishes them. `repair` computes
-windows as a draft first. `apart` computes windows for audits in tables that are never served.
+windows as a draft first.
 """

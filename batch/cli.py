@@ -10,8 +10,7 @@ from rich.table import Table
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import parse_range_end
-from cutover.definition.windows.window_fn import EARLIEST, WindowFn
+from cutover.definition.windows.window_fn import EARLIEST, WindowFn, parse_range_end
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import select_stream_version
 from cutover.log.topic_partitions import format_offsets

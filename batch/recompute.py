@@ -1,13 +1,16 @@
 """One run of the batch path: from the log to the batch table, up to a cut, for the windows that are dirty there.
 
-The metrics of a run are its cut, the records that it read and the rows that it wrote.
+The metrics of a run are its cut, the records that it read and the rows that it wrote. `recompute_apart` does the same
+in tables that are never served, with which an audit compares the stream; it neither reads nor changes earlier runs.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+
+from pyarrow import fs
 
 from cutover import metrics
 from cutover import probe as probes
@@ -27,8 +30,8 @@ from cutover.batch.write.result import STAGED, read_uncomputed_rows, stage_resul
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
-from cutover.definition.model.ranges import extend_to_windows
 from cutover.definition.windows.kinds import Sessions
+from cutover.definition.windows.window_fn import extend_to_windows
 from cutover.engine import queries, spark
 from cutover.engine.usage import UsageMeter
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
@@ -48,6 +51,7 @@ from cutover.log.topic_partitions import format_partition, name_log
 from cutover.metrics import MetricSample
 from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
 from cutover.records.reading.scan import Offsets
+from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
 
@@ -379,3 +383,46 @@ def make_requested_range(start: datetime | None, end: datetime | None) -> Range 
         msg = f"Range of windows: expected a start before an end, got {start} and {end}."
         raise DefinitionError(msg + "\nHint: give both `--from` and `--to`.")
     return to_micros(start), to_micros(end)
+
+
+FOLDER = "audits"
+
+
+@contextmanager
+def recompute_apart(lake: PipelineLake, windows: Sequence[Range], clock: Clock) -> Iterator[Settings]:
+    """Compute closed windows up to the newest epoch, and yield settings under which the batch tables hold them alone.
+
+    A record of a window bears a log timestamp of at least its start minus `max_ahead`, or it is none of the window: so
+    nothing before that is read. The tables are deleted afterwards.
+
+    Args:
+        lake: A pipeline with aligned windows.
+        windows: `[start, end)` in microseconds, one or more.
+        clock: For the run's times.
+
+    Raises:
+        CutoverError: As of a batch run.
+    """
+    spark.make_spark_conf(lake.settings)
+    uri = f"{lake.version_uri()}/{FOLDER}/{uuid.uuid4().hex}"
+    apart = lake.settings.with_batch_tables(uri)
+    begins_at = min(start for start, _ in windows) - lake.pipeline.lateness.max_ahead_micros
+    opened = open_run(PipelineLake(apart, lake.pipeline), None, tuple(windows), clock, anew=True, begins_at=begins_at)
+    try:
+        with opened as work:
+            completed = compute_and_publish(work, probes.silent, clock)
+        try:
+            yield apart
+        finally:
+            version = versions.find_current_version(lake)
+            if version is not None:
+                holder = pins.name_batch_holder(completed.run_id)
+                pins.release_pin(lake.settings, version, completed.epoch, holder=holder, now=clock.now())
+    finally:
+        _remove(uri)
+
+
+def _remove(uri: str) -> None:
+    system, path = fs.FileSystem.from_uri(uri)
+    if system.get_file_info(path).type is fs.FileType.Directory:
+        system.delete_dir(path)

@@ -30,7 +30,7 @@ from cutover.definition.model.spark_stream import WINDOW_START, SparkStream
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.engine.queries import query_table
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.job_repairs import CHANGED, EXTRA, LEFT_OUT, MISSING, REPEATED, JobRepair
+from cutover.lake.registered_functions import CHANGED, EXTRA, LEFT_OUT, MISSING, REPEATED, JobRepair
 from cutover.lake.tables import delta
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake

@@ -14,9 +14,9 @@ from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.batch_job import describe_job_table, find_batch_job
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import parse_range_end
+from cutover.definition.windows.window_fn import parse_range_end
 from cutover.errors import DefinitionError
-from cutover.lake.job_repairs import find_job_repair
+from cutover.lake.registered_functions import find_job_repair
 from cutover.output.cells import visible
 from cutover.output.console import Line, Output, Verbatim, make_table, show_spinner
 from cutover.pipeline_lake import PipelineLake

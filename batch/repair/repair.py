@@ -19,10 +19,16 @@ from cutover.batch.read import index
 from cutover.batch.read.index import IndexHistory
 from cutover.batch.read.settings_in_force import OtherSettings
 from cutover.batch.recompute import compute_run, first_retained, open_run, reject_foreign
-from cutover.batch.repair import checks, effect
+from cutover.batch.repair import checks
 from cutover.batch.repair import draft as drafts
-from cutover.batch.repair.draft import RepairDraft, WaitingDrafts
-from cutover.batch.repair.effect import RepairEffect
+from cutover.batch.repair.draft import (
+    RepairDraft,
+    RepairEffect,
+    WaitingDrafts,
+    compute_effect,
+    have_equal_rows,
+    read_served,
+)
 from cutover.batch.write import publish
 from cutover.batch.write.publish import RunOutput
 from cutover.changes import user
@@ -95,7 +101,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     lake, settings, pipeline = work.lake, work.lake.settings, work.pipeline
     run_output = compute_run(work, probe)
     prepared = publish.collect_output(work, run_output)
-    draft_effect = effect.compute_effect(lake, prepared.rows, prepared.replaced)
+    draft_effect = compute_effect(lake, prepared.rows, prepared.replaced)
     starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.batch_rows)]
     checks.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
@@ -190,9 +196,9 @@ def publish_draft(
 def _reject_other_answers(lake: PipelineLake, draft: RepairDraft) -> None:
     """Check that the served rows are those that the draft was compared with."""
     rows = drafts.read_draft_rows(drafts.draft_folder(lake, draft.repair_id), draft.files["served"])
-    now = effect.read_served(lake, draft.run.computed)
+    now = read_served(lake, draft.run.computed)
     served_rows = rows.filter(pc.is_valid(rows["_served_by"]))
-    if not effect.have_equal_rows(lake.pipeline, served_rows, now):
+    if not have_equal_rows(lake.pipeline, served_rows, now):
         raise checks.make_stale_error(lake.pipeline, draft, "the served rows of these windows have changed since")
 
 

@@ -1,22 +1,28 @@
 """Files of a table that is a file, a folder or a glob, and rejection of formats that are not read.
 
 Other formats keep old, uncommitted and deleted rows in Parquet files, so a folder is a table of plain files only if no
-folder at or above them holds the log of such a format.
+folder at or above them holds the log of such a format. Of Spark's streaming file sink the log (`_spark_metadata`) tells
+which files committed batches wrote: a batch that failed after it wrote files is written again under other names, so the
+folder holds files twice that the log lists once. It has a file per batch, and every few batches one (`N.compact`) with
+all entries up to it.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from glob import escape, glob, has_magic
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import unquote, urlsplit
 
-from cutover.errors import DefinitionError
-from cutover.sources import spark_sink
+from cutover.errors import DefinitionError, LakeError
 from cutover.sources.csv_dialect import CSV, is_csv
 
 READ = (
     f"a Delta or Iceberg folder, Parquet, or CSV ({', '.join(CSV)}): a file, a folder or a glob; or a table of a server"
     " or catalog (`postgresql://user@host/database#schema.table`)"
 )
+LOG = "_spark_metadata"
 _PARQUET = b"PAR1"
 _SIGNATURES = {b"ORC": "ORC", b"Obj\x01": "Avro", b"SQLite format 3": "SQLite", b"PK\x03\x04": "zip or Excel"}
 _OTHER_FORMATS = {".orc": "ORC", ".avro": "Avro", ".json": "JSON", ".jsonl": "JSON", ".ndjson": "JSON"}
@@ -28,7 +34,7 @@ _MARKS = {  # format -> folders that all of its tables have
     "Delta": ("_delta_log",),
     "Hudi": (".hoodie",),
     "Paimon": ("manifest", "schema", "snapshot"),
-    _SINK: (spark_sink.LOG,),
+    _SINK: (LOG,),
 }
 
 
@@ -44,9 +50,9 @@ def list_table_files(source: str) -> list[str]:
         _reject_kind(source, path)
         _reject_other_tables(source, [source])
         return [source]
-    if (path / spark_sink.LOG).is_dir():
+    if (path / LOG).is_dir():
         _reject_other_tables(source, [str(path / "file")], read_sink=True)
-        return _check_files(source, spark_sink.list_sink_files(path), [])
+        return _check_files(source, list_sink_files(path), [])
     is_pattern = has_magic(source) and not path.is_dir()
     if not is_pattern:
         _reject_other_tables(source, [str(path / "file")])
@@ -159,3 +165,86 @@ def _reject_other_tables(source: str, files: Iterable[str], *, read_sink: bool =
             if kind in {"Hudi", "Paimon"}:
                 raise DefinitionError(msg + f"\nHint: {kind} is not read; export a snapshot of it to Parquet or Delta.")
             raise DefinitionError(msg + "\nHint: name its folder; among its files are some that it no longer lists.")
+
+
+_VERSION = "v1"
+_COMPACT = ".compact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SinkEntry:
+    """Entry of the log: one file of a committed batch."""
+
+    path: str  # a URI of the place at which it was written
+    size: int
+    is_deleted: bool
+
+
+def list_sink_files(table: Path) -> list[str]:
+    """List the files of all committed batches, in order of their paths.
+
+    Raises:
+        LakeError: The log lacks a batch or cannot be parsed, or a file is missing or has another size.
+    """
+    entries: dict[str, _SinkEntry] = {}
+    for file in _list_log_files(table):
+        for entry in _read_log_file(table, file):
+            entries[entry.path] = entry
+    return sorted(_find_file(table, entry) for entry in entries.values() if not entry.is_deleted)
+
+
+def _list_log_files(table: Path) -> list[Path]:
+    """Return the newest compacted file and the batches after it."""
+    batches: dict[int, Path] = {}
+    compacted: dict[int, Path] = {}
+    for file in (table / LOG).iterdir():
+        number = file.name.removesuffix(_COMPACT)
+        if number.isdigit():
+            (compacted if file.name.endswith(_COMPACT) else batches)[int(number)] = file
+    if not batches and not compacted:
+        _reject_log(table, "nothing that a committed batch wrote")
+    start = max(compacted, default=-1)
+    later = sorted(number for number in batches if number > start)
+    if later != list(range(start + 1, start + 1 + len(later))):
+        missing = next(n for n, number in enumerate(later, start + 1) if n != number)
+        _reject_log(table, f"no entry of batch {missing}")
+    return [*([compacted[start]] if start >= 0 else []), *(batches[number] for number in later)]
+
+
+def _read_log_file(table: Path, file: Path) -> list[_SinkEntry]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    if not lines or lines[0] != _VERSION:
+        _reject_log(table, f"`{file.name}` of version {lines[0][:20] if lines else 'none'!r}")
+    try:
+        return [_parse_entry(json.loads(line)) for line in lines[1:] if line]
+    except (ValueError, KeyError, TypeError):
+        _reject_log(table, f"`{file.name}`, which is no list of files")
+
+
+def _parse_entry(entry: Mapping[str, object]) -> _SinkEntry:
+    action = entry["action"]
+    if action not in {"add", "delete"}:
+        raise ValueError(action)
+    return _SinkEntry(path=str(entry["path"]), size=int(str(entry["size"])), is_deleted=action == "delete")
+
+
+def _find_file(table: Path, entry: _SinkEntry) -> str:
+    """Return the path of a listed file; a folder that was moved holds it under the same relative path."""
+    written = Path(unquote(urlsplit(entry.path).path))
+    tails = [Path(*written.parts[n:]) for n in range(1, len(written.parts))]
+    places = (
+        [written, *(table / tail for tail in tails)]
+        if written.is_relative_to(table.absolute())
+        else [table / tail for tail in tails]
+    )
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        _reject_log(table, f"no file `{written.name}`, which is listed")
+    if path.stat().st_size != entry.size:
+        _reject_log(table, f"{path.stat().st_size:,} bytes of `{written.name}` instead of {entry.size:,}")
+    return str(path)
+
+
+def _reject_log(table: Path, found: str) -> NoReturn:
+    msg = f"Table `{table}`: expected every file that the log of Spark's sink (`{LOG}`) lists, found {found}."
+    raise LakeError(msg + "\nHint: read a copy that `INSERT ... SELECT` made of it.", runbook="TableUnreadable")

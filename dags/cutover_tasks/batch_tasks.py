@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.policy import Stage
-from cutover.definition.model.ranges import parse_range_end
+from cutover.definition.windows.window_fn import parse_range_end
 from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.lake.control.served import current_stage
 from cutover.pipeline_lake import PipelineLake

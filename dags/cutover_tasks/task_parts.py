@@ -10,9 +10,8 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import compute_day_range as day_of
-from cutover.definition.model.ranges import parse_range_end
-from cutover.definition.windows.window_fn import WindowFn
+from cutover.definition.windows.window_fn import WindowFn, parse_range_end
+from cutover.definition.windows.window_fn import compute_day_range as day_of
 from cutover.errors import CutoverError, DefinitionError
 from cutover.settings import Settings
 

@@ -21,7 +21,7 @@ from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.repeats import find_repeat
+from cutover.lake.registered_functions import find_repeat
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.advice_text import PROOF_HEADS, list_proof_rows

@@ -26,8 +26,8 @@ from cutover.events import log
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.epochs.repeats import find_recompute
 from cutover.lake.integrity import table_weights
+from cutover.lake.registered_functions import find_recompute
 from cutover.lake.serving import views
 from cutover.lineage import runs
 from cutover.log.kafka import LogClient

@@ -10,7 +10,7 @@ from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import parse_key
-from cutover.definition.model.ranges import parse_range_end
+from cutover.definition.windows.window_fn import parse_range_end
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import select_stream_version

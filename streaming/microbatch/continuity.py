@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutover.errors import LogError
 from cutover.events import log
 from cutover.lake.integrity import complete_read, lost_records, same_log
+from cutover.lake.integrity.same_log import MarkReader
 from cutover.log.cut import LogEnd, LogId, Marks
-from cutover.log.marks import MarkReader
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.health import Health, LogSnapshot

@@ -23,7 +23,7 @@ from cutover.records.enrich import Dimensions
 from cutover.records.parsing.writer_schemas import run_with_schemas
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.compaction.compactor import Compactor
-from cutover.streaming.microbatch import aggregate, dedup_state, delivery, spill
+from cutover.streaming.microbatch import aggregate, dedup_state, epoch_record, spill
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
 from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
@@ -269,12 +269,12 @@ class MicrobatchEngine:
         self, epoch_partials: spill.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
     ) -> None:
         """Commit an epoch's rows with its record, then let everything follow that goes by what is committed."""
-        rows = delivery.table_rows(epoch_partials.rows, record.epoch, epoch_log_schema(self.context.pipeline))
+        rows = epoch_record.table_rows(epoch_partials.rows, record.epoch, epoch_log_schema(self.context.pipeline))
         ids = self.state.make_id_rows(lookup_result, record.epoch)
         # Nothing between here and the commit may fail and be tried again: the windows have moved on.
         panes = self.state.make_pane_rows(epoch_partials, record)
         began = time.monotonic()
-        delivery.deliver(
+        epoch_record.deliver(
             self.committer, pa.concat_tables([rows, ids, panes]), epoch_partials, record, self.context.probe
         )
         seconds, written_bytes = time.monotonic() - began, self.committer.written_bytes

@@ -18,7 +18,7 @@ from cutover.engine import spark
 from cutover.errors import LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import compute_next_epoch
-from cutover.lake.epochs.repeats import EpochDone
+from cutover.lake.registered_functions import EpochDone
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
 from cutover.pipeline_lake import PipelineLake

@@ -12,7 +12,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
 from cutover.lake.tables import checksums, data_files
-from cutover.lake.tables.file_rows import select_rows_sql
+from cutover.lake.tables.schemas import select_rows_sql
 from cutover.quoting import identifier, literal
 
 GROUP = 100_000  # rows of a row group: what a writer holds in memory

@@ -13,8 +13,8 @@ from benchmarks.workloads.streams import Streams, make_streams
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import same_log
+from cutover.lake.integrity.same_log import MarkReader
 from cutover.log.kafka import LogClient
-from cutover.log.marks import MarkReader
 from cutover.pipeline_lake import PipelineLake
 
 COMPARISONS = 10

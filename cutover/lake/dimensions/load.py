@@ -19,8 +19,7 @@ from cutover.counts import count_clause, count_noun
 from cutover.definition.model.topic import SIMPLE, check_name, parse_decimal_type, parse_schema
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.dimensions.dimension import own_uri
-from cutover.lake.dimensions.shrinkage import CONFIRMED, ROWS, NewRows, check_replacement
+from cutover.lake.dimensions.dimension import CONFIRMED, ROWS, NewRows, check_replacement, own_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import map_spark_type_to_arrow, spark_type
 from cutover.quoting import identifier, literal

@@ -22,7 +22,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta, delta_log
 from cutover.lake.tables.checksums import Name
-from cutover.lake.tables.file_rows import nothing, select_rows_sql
+from cutover.lake.tables.schemas import nothing, select_rows_sql
 from cutover.timestamps import from_micros
 
 RUNBOOK = "ForeignWrite"

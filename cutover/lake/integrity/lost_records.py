@@ -16,12 +16,12 @@ from cutover.errors import LogError
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity.same_log import make_mark
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.log import topic_partitions
 from cutover.log.cut import Mark
 from cutover.log.kafka import LogClient, Ranges
-from cutover.log.marks import make_mark
 from cutover.log.record_batches import (
     MissingRecords,
     OffsetRange,

@@ -16,7 +16,7 @@ from pyarrow import fs
 from cutover.engine import queries, storage
 from cutover.errors import LakeError, summarize_error
 from cutover.lake.tables import checksums, delta_log
-from cutover.lake.tables.file_rows import (
+from cutover.lake.tables.schemas import (
     Partition,
     list_column_names,
     nothing,

@@ -1,20 +1,21 @@
-"""Arrow schemas of the tables, derived from a definition; the names of types in each engine.
+"""Arrow schemas of the tables, derived from a definition; types in each engine, and rows of files in these columns.
 
 The rows of an epoch log are of several kinds (`RowKind`), each of which fills some of its columns.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.topic import list_fields
 from cutover.errors import DefinitionError
-from cutover.quoting import identifier
+from cutover.quoting import identifier, literal
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ARROW: Mapping[str, pa.DataType] = {
@@ -215,3 +216,65 @@ COUNTED = (RowKind.PARTIAL, RowKind.LEDGER)
 def kind_sql(*kinds: RowKind) -> str:
     """Return the condition that a row has one of some kinds."""
     return f"_kind IN ({', '.join(repr(str(kind)) for kind in kinds)})"
+
+
+Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
+
+
+def select_rows_sql(
+    schema: pa.Schema, files: Sequence[str], partition: Partition = (), *, file_column: str | None = None
+) -> str:
+    """Return the query of the rows of Parquet files of this machine, in a schema's columns and types.
+
+    Args:
+        schema: Of the rows.
+        files: Their paths.
+        partition: Columns that are not in the files, and their one value.
+        file_column: A further column: the path of each row's file. Files may lack columns of the schema then.
+    """
+    files_list = ", ".join(literal(file) for file in files)
+    if file_column is None:
+        return select_columns(schema, partition) + f" FROM read_parquet([{files_list}], hive_partitioning = false)"
+    file_schema = pa.schema([field for field in schema if field.name not in dict(partition)])
+    files_sql = f"read_parquet([{files_list}], hive_partitioning = false, union_by_name = true, filename = {{}})"
+    rows_sql = f"{nothing(file_schema)} UNION ALL BY NAME FROM {files_sql.format(literal(file_column))}"
+    return select_columns(schema, partition) + f", {identifier(file_column)} FROM ({rows_sql})"
+
+
+def select_columns(schema: pa.Schema, partition: Partition) -> str:
+    """Return `SELECT` with a schema's columns in their types; those of a partition as constants."""
+    constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
+    columns = ", ".join(
+        f"CAST({constant.get(f.name, identifier(f.name))} AS {map_arrow_type_to_duckdb(f.type)})"
+        f" AS {identifier(f.name)}"
+        for f in schema
+    )
+    return f"SELECT {columns}"
+
+
+def nothing(schema: pa.Schema, further: str = "") -> str:
+    """Return the query of no rows, in a schema's columns and types; further ones as SQL that begins with a comma."""
+    columns = ", ".join(f"CAST(NULL AS {map_arrow_type_to_duckdb(f.type)}) AS {identifier(f.name)}" for f in schema)
+    return f"SELECT {columns}{further} WHERE false"
+
+
+def read_file_schema(connection: duckdb.DuckDBPyConnection, file: str) -> pa.Schema:
+    """Return the columns that a Parquet file of this machine has, as DuckDB reads them.
+
+    Raises:
+        duckdb.Error: The file is missing or damaged.
+    """
+    rows = connection.sql(f"FROM read_parquet({literal(file)}, hive_partitioning = false) LIMIT 0")
+    schema: pa.Schema = rows.to_arrow_table().schema
+    return schema
+
+
+def list_column_names(fields: Iterable["pa.Field[pa.DataType]"], prefix: str = "") -> Iterator[str]:
+    """Yield the names of columns and of the fields of their structs, in lower case, as `_positions.offset`."""
+    for field in fields:
+        yield (prefix + field.name).lower()
+        kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            yield from list_column_names(kind, f"{prefix}{field.name}.")

@@ -21,7 +21,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns, format_values, parse_key
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import MAX_ACCEPTED_ROWS, AcceptanceRule
-from cutover.definition.model.ranges import parse_range_end
+from cutover.definition.windows.window_fn import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake

@@ -11,7 +11,7 @@ import typer
 from cutover.cli.definitions import load_command_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import parse_range_end
+from cutover.definition.windows.window_fn import parse_range_end
 from cutover.errors import DefinitionError, LakeError
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake

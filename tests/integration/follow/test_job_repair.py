@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation
 from cutover.batch.recompute import recompute_windows
 from cutover.definition import BatchJob, Delta
 from cutover.engine import queries
-from cutover.lake.job_repairs import JobRepair, find_job_repair
+from cutover.lake.registered_functions import JobRepair, find_job_repair
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding

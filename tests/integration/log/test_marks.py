@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.lake.integrity import same_log
+from cutover.lake.integrity.same_log import MarkReader
 from cutover.log.cut import Mark, compute_record_digest
 from cutover.log.kafka import LogClient
-from cutover.log.marks import MarkReader
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event

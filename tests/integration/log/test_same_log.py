@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from cutover.errors import LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import same_log
+from cutover.lake.integrity.same_log import MarkReader
 from cutover.log.cut import Mark
 from cutover.log.kafka import LogClient
-from cutover.log.marks import MarkReader
 from cutover.settings import Settings
 from tests.integration.streaming.log.loss import cut_away
 

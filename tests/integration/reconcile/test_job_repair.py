@@ -7,7 +7,7 @@ import pytest
 from cutover.cli import lake as lake_commands
 from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Postgres
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.job_repairs import JobRepair, find_job_repair
+from cutover.lake.registered_functions import JobRepair, find_job_repair
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.output.console import wrap_command

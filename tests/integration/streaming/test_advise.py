@@ -14,7 +14,7 @@ from cutover.durations import parse_duration
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import versions
-from cutover.lake.epochs.repeats import find_repeat
+from cutover.lake.registered_functions import find_repeat
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.advisor import record

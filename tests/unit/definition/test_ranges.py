@@ -5,9 +5,16 @@ from datetime import UTC, date, datetime
 import pytest
 
 from cutover.definition import Daily, Fixed, Global
-from cutover.definition.model.ranges import compute_day_range, extend_to_windows, parse_range_end
 from cutover.definition.windows.kinds import SlidingWindows
-from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, select_last_window
+from cutover.definition.windows.window_fn import (
+    EARLIEST,
+    LATEST,
+    AlignedWindowFn,
+    compute_day_range,
+    extend_to_windows,
+    parse_range_end,
+    select_last_window,
+)
 from cutover.errors import DefinitionError
 
 HOUR = 3_600_000_000

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cutover.batch.repair import effect
-from cutover.batch.repair.effect import RepairEffect
+from cutover.batch.repair import draft
+from cutover.batch.repair.draft import RepairEffect
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
 from cutover.pipeline_lake import PipelineLake
@@ -30,7 +30,7 @@ def compare(settings: Settings, lake: Lake, **changes: Any) -> RepairEffect:
     epochs = tuple(replace(epoch, processing_time=CLOSED) for epoch in lake.epochs)
     write(settings, replace(lake, epochs=epochs))
     rows = pa.Table.from_pylist([row | changes for row in lake.batch], schema=batch_schema(PIPELINE))
-    return effect.compute_effect(PipelineLake(settings, PIPELINE), rows, [(micros(0), micros(1))])
+    return draft.compute_effect(PipelineLake(settings, PIPELINE), rows, [(micros(0), micros(1))])
 
 
 @pytest.mark.parametrize("computed", [(), ((micros(0), micros(1)),)])
@@ -39,7 +39,7 @@ def test_hostile_keys_and_nulls_are_told_apart_and_nothing_differs(settings: Set
 
     repair_effect = compare(settings, replace(lake, run=replace(lake.run, computed=computed)))
 
-    assert repair_effect.counts == {side: {"same": len(HOSTILE)} for side in effect.SIDES}
+    assert repair_effect.counts == {side: {"same": len(HOSTILE)} for side in draft.SIDES}
     assert repair_effect.changes.num_rows == 0
     assert sorted(repair_effect.served["shop"].to_pylist(), key=str) == sorted(HOSTILE, key=str)
     assert repair_effect.served_from == (COMPUTED if computed else CLOSED)
@@ -77,10 +77,10 @@ def test_a_changed_value_is_named_beside_the_one_that_is_served(settings: Settin
 def test_answers_are_equal_in_any_order_and_a_null_is_no_empty_text(settings: Settings) -> None:
     lake = lake_of([Sale(shop=""), Sale(shop=None)])
     write(settings, lake)
-    served = effect.read_served(PipelineLake(settings, PIPELINE), [(micros(0), micros(1))])
+    served = draft.read_served(PipelineLake(settings, PIPELINE), [(micros(0), micros(1))])
     turned = served.take([1, 0])
     both_null = served.set_column(served.schema.get_field_index("shop"), "shop", pa.array([None, None], pa.string()))
 
-    assert effect.have_equal_rows(PIPELINE, served, turned)
-    assert not effect.have_equal_rows(PIPELINE, served, both_null)
-    assert not effect.have_equal_rows(PIPELINE, served, served.slice(1))
+    assert draft.have_equal_rows(PIPELINE, served, turned)
+    assert not draft.have_equal_rows(PIPELINE, served, both_null)
+    assert not draft.have_equal_rows(PIPELINE, served, served.slice(1))

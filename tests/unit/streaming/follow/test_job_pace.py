@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.streaming.follow.job_pace import JobPace
+from cutover.streaming.follow.follower import JobPace
 
 SECOND, HOUR, DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 START = 20_000 * DAY

@@ -14,7 +14,7 @@ from cutover.engine import code, readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.lake.epochs.delivery import Attempt
-from cutover.streaming.microbatch import aggregate, delivery, epoch_record
+from cutover.streaming.microbatch import aggregate, epoch_record
 from cutover.streaming.microbatch.engine import HeldState
 from cutover.streaming.microbatch.enrichment import _reject_other
 from cutover.streaming.microbatch.epoch_record import DriverSettingsRecorder
@@ -103,7 +103,7 @@ def test_data_are_committed_with_before_or_after_their_record(mode: Delivery, ti
     parts, files = Mock(), list[Any]([Mock()])
     epoch_partials = EpochPartials(rows=ROWS, counts=aggregate.NOTHING, spilled_files=files, number=1)
 
-    delivery.deliver(parts.committer, ROWS, epoch_partials, record, parts.apart)
+    epoch_record.deliver(parts.committer, ROWS, epoch_partials, record, parts.apart)
 
     attempt = Attempt(epoch=0, run_id=FIRST.run_id, start={0: 0}, end={0: 10}, counts={"accepted": 1}, windows=(4, 9))
     attempt_rows = pa.Table.from_pylist([{"_kind": "data", "_epoch": 0, "_record": attempt.to_json()}], schema=SCHEMA)

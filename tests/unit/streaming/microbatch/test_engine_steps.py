@@ -12,7 +12,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.records.watermark import Observation, WatermarkState
-from cutover.streaming.microbatch import aggregate, delivery, engine
+from cutover.streaming.microbatch import aggregate, engine, epoch_record
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.source import query
@@ -155,8 +155,8 @@ def test_a_commit_is_measured_and_followed_by_all_updates(monkeypatch: pytest.Mo
     mock_engine.committer.written_bytes = 12
     mock_engine.state.make_id_rows.return_value = mock_engine.state.make_pane_rows.return_value = empty
     monkeypatch.setattr(engine, "epoch_log_schema", Mock())
-    monkeypatch.setattr(delivery, "table_rows", lambda *_: empty)
-    monkeypatch.setattr(delivery, "deliver", Mock())
+    monkeypatch.setattr(epoch_record, "table_rows", lambda *_: empty)
+    monkeypatch.setattr(epoch_record, "deliver", Mock())
 
     MicrobatchEngine._commit(mock_engine, Mock(), FIRST)
 

@@ -11,7 +11,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.lake.control.losses import Starts
 from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import partial_schema
-from cutover.streaming.microbatch import aggregate, delivery
+from cutover.streaming.microbatch import aggregate, epoch_record
 from cutover.streaming.microbatch.spill import EpochPartials
 
 PIPELINE = Pipeline(
@@ -57,7 +57,7 @@ def written(root: Path, parts: Sequence[Sequence[int | None]]) -> EpochPartials:
 def test_windows_of_an_epoch_span_the_first_start_to_the_last_end(
     hours: Sequence[int | None], expected: Starts | None
 ) -> None:
-    assert delivery.windows_of(collected(hours), "unused", "at_least_once") == expected
+    assert epoch_record.windows_of(collected(hours), "unused", "at_least_once") == expected
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_windows_of_an_epoch_span_the_first_start_to_the_last_end(
 def test_windows_of_an_epoch_span_all_its_files(
     tmp_path: Path, parts: Sequence[Sequence[int | None]], expected: Starts | None
 ) -> None:
-    assert delivery.windows_of(written(tmp_path, parts), str(tmp_path), "at_most_once") == expected
+    assert epoch_record.windows_of(written(tmp_path, parts), str(tmp_path), "at_most_once") == expected
 
 
 def test_windows_of_an_atomically_committed_epoch_are_not_computed() -> None:
-    assert delivery.windows_of(collected([5]), "unused", "exactly_once") is None
+    assert epoch_record.windows_of(collected([5]), "unused", "exactly_once") is None
