@@ -48,11 +48,11 @@ from cutover.reconcile.result.finding import (
     Windows,
 )
 from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replay
+from cutover.reconcile.result.measurements import OpenAnswers
 from cutover.reconcile.result.parts import JobTable, UsersTables
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
-from cutover.reconcile.result.timeliness import OpenAnswers
 from cutover.reconcile.verdict import decision, series, settlement
 from cutover.reconcile.verdict.acceptance import apply_rules, count_accepted_rows, describe_unfit
 from cutover.reconcile.verdict.decision import VerdictInput

@@ -2,9 +2,11 @@
 
 import contextlib
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cutover import acceptance_files, events, metrics
 from cutover.clock import Clock, SystemClock
@@ -15,10 +17,10 @@ from cutover.lake.control.served import read_own_tables
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.tables.run_memory import read_once
 from cutover.lineage import runs
-from cutover.pipeline_lake import PipelineLake
+from cutover.lineage.runs import RunDatasets
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.probe import Probe, silent
-from cutover.reconcile import lineage
-from cutover.reconcile.advisor import record as log_latenesses
+from cutover.reconcile import journal_rows
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.audit import noise
 from cutover.reconcile.compare import compare_at_cut, format_iso_time
@@ -27,9 +29,11 @@ from cutover.reconcile.report import files
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetadata
-from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import history, series
 from cutover.reconcile.verdict.acceptance import Acceptance
+
+if TYPE_CHECKING:
+    from openlineage.client.event_v2 import InputDataset
 
 TRIES = 20
 """Attempts to record a run; each one that another run overtakes finds its place in the history again."""
@@ -42,7 +46,29 @@ def _render_metrics(lake: PipelineLake, _: Report) -> str:
 
 
 @read_once()
-@runs.emit_lineage("reconcile", lineage.find_touched_by_comparison)
+def find_touched_by_comparison(lake: PipelineLake, report: Report) -> RunDatasets:
+    """Return the log up to the cut and both tables, at the versions compared, and the verdict."""
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
+
+    facets = {"runId": report.run.run_id, "epoch": report.finding.seal.epoch, "verdict": str(report.finding.verdict)}
+    table = datasets.make_output_table(control_uri(lake.settings, "reconciliations"), None)
+    return RunDatasets(inputs=tuple(_list_lineage_inputs(lake, report)), outputs=(table,), facets=facets)
+
+
+def _list_lineage_inputs(lake: PipelineLake, report: Report) -> "Iterator[InputDataset]":
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
+
+    for log in report.finding.seal.logs:
+        read = {int(p): (None, end) for p, end in log.cut.items()}
+        yield from datasets.make_input_topics(lake.settings, log.topic, log.topic_id, log.cluster_id, read)
+    version, tables = report.finding.seal.stream_version, report.run.tables
+    if version is not None:
+        yield datasets.make_input_table(lake.stream_uri(version), tables.stream)
+    if tables.batch is not None:
+        yield datasets.make_input_table(lake.batch_uri(), tables.batch)
+
+
+@runs.emit_lineage("reconcile", find_touched_by_comparison)
 @metrics.write_metrics("reconcile", _render_metrics)
 def run_reconciliation(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     lake: PipelineLake,
@@ -143,7 +169,7 @@ class _Run:
 
     def _build_report(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> Report:
         lake, finding = self.lake, self.outcome.finding
-        self_test = selftests.find_newest_self_test(lake)
+        self_test = journal_rows.find_newest_self_test(lake)
         return Report(
             finding=finding,
             run=self._describe_run(entry, seconds=seconds, has_table=has_table),
@@ -152,9 +178,9 @@ class _Run:
             lives=series.list_lives(lake, finding, entry),
             trend=series.trend(entry),
             self_test=None if self_test is None else self_test.rates,
-            log_lateness=log_latenesses.find_newest_lateness(lake),
+            log_lateness=journal_rows.find_newest_lateness(lake),
             noise=noise.find_level(lake),
-            advice=log_latenesses.find_advice(lake),
+            advice=journal_rows.find_advice(lake),
             cost=cost.measure_if_readable(lake, self.outcome),
             own_tables=read_own_tables(lake),
         )

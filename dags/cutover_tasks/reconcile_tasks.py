@@ -70,7 +70,7 @@ def compare_paths(pipeline: str, request: Request, context: Mapping[str, Any]) -
 
 def _report_open_differences(settings: Settings, pipeline: str, context: Mapping[str, Any]) -> None:
     """Log the unexplained differences by state, and push the number of open ones as the XCom `open`."""
-    from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
+    from cutover.reconcile.cli.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.verdict import history  # noqa: PLC0415
 
     differences = history.read_open_differences(

@@ -32,10 +32,10 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition_number, name_log
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
-from cutover.reconcile.advisor.epochs_read import UNKNOWN, find_pace, list_reading_epochs
-from cutover.reconcile.advisor.gather import LogReading, load_pairs, trace_real_speed
+from cutover.reconcile.advisor.gather import LogReading, list_reading_epochs, load_pairs, trace_real_speed
+from cutover.reconcile.advisor.predict import UNKNOWN, find_pace
 from cutover.reconcile.result.codec import Scalar, scalar
-from cutover.reconcile.result.timeliness import (
+from cutover.reconcile.result.measurements import (
     LatenessCount,
     LatenessQuantiles,
     LatenessSegment,

@@ -30,20 +30,19 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.registered_functions import find_recompute
 from cutover.lake.serving import views
 from cutover.lineage import runs
+from cutover.lineage.runs import RunDatasets
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
-from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile import lineage
+from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Difference, Finding, Verdict
 from cutover.reconcile.result.text import count_noun, duration, share
-from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict import audit_record, history, statistics
 from cutover.reconcile.verdict.acceptance import Acceptance, place_of
-from cutover.reconcile.verdict.audits import audit_record, power
-from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
-from cutover.reconcile.verdict.audits.power import DAY, SamplePlan, describe_requirement
+from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict.statistics import DAY, SamplePlan, describe_requirement
 from cutover.reconcile.watch.collector import find_shortest, parse_retention
 from cutover.records.watermark import compute_closing_watermark, find_closed_end
 from cutover.timestamps import format_micros, from_micros, parse_micros
@@ -109,7 +108,7 @@ def find_population(lake: PipelineLake, window_audits: Sequence[WindowAudit]) ->
         windows=tuple(candidate for candidate in final_windows if candidate.end > range_start),
         rows=rows,
         suspects=wrong_windows,
-        plan=power.plan_sample(
+        plan=statistics.plan_sample(
             audit, [rows.get(candidate.start, 0) for candidate in final_windows], audit.within_days * DAY // gap
         ),
     )
@@ -208,7 +207,24 @@ MAX_EXAMPLES = 20
 """Rows that an audit lists."""
 
 
-@runs.emit_lineage("audit", lineage.find_touched_by_audit)
+def find_touched_by_audit(lake: PipelineLake, window_audit: WindowAudit) -> RunDatasets:
+    """Return the stream's table, and what the audit said of the windows that it drew."""
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
+
+    facets = {
+        "state": str(window_audit.state),
+        "windows": len(window_audit.windows),
+        "seed": window_audit.seed,
+        "epoch": window_audit.epoch,
+    }
+    number = window_audit.stream_version
+    read = () if number is None else (datasets.make_input_table(lake.stream_uri(number), None),)
+    is_kept = window_audit.state is not AuditState.NOTHING_NEW
+    tables = (datasets.make_output_table(control_uri(lake.settings, "audits"), None),) if is_kept else ()
+    return RunDatasets(inputs=read, outputs=tables, facets=facets)
+
+
+@runs.emit_lineage("audit", find_touched_by_audit)
 def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit:
     """Audit a sample of the windows that became final since the last audit, and record the result if there are any.
 
@@ -345,7 +361,7 @@ def _evaluate_comparison(
         reason=result.sentence,
         judged=len(evaluated),
         rows=sum(evaluated),
-        missed=power.find_sample_miss_chance(audit.audit, evaluated),
+        missed=statistics.find_sample_miss_chance(audit.audit, evaluated),
         unexplained=open_rows,
         wrong=(tuple(sorted(starts)) if are_listed else audit.windows) if is_wrong else (),
         examples=tuple(map(_describe_row, wrong[:MAX_EXAMPLES])) if is_wrong else (),

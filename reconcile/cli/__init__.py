@@ -1,4 +1,1 @@
-"""Commands of the reconciler, a module per subject; those about stored results are in `recorded`.
-
-`arguments` parses what several of them accept, and `show` formats comparisons.
-"""
+"""Commands of the reconciler, a module per subject."""

@@ -24,8 +24,8 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.result import text
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, format_real_late, name_segment
+from cutover.reconcile.result.measurements import LatenessQuantiles, LogLateness
 from cutover.reconcile.result.parts import Advice, NamedSetting, Prediction, ProvenSetting
-from cutover.reconcile.result.timeliness import LatenessQuantiles, LogLateness
 from cutover.settings import load_settings
 from cutover.timestamps import format_micros, to_micros
 
@@ -55,7 +55,7 @@ def advise(
 ) -> Output:
     """Say what out-of-orderness and allowed lateness would have come to on this log. Writes no table that serves."""
     # numpy, DuckDB and Arrow: not for `--help`, nor for what is refused before anything is read
-    from cutover.reconcile.advisor import record
+    from cutover.reconcile import journal_rows
     from cutover.reconcile.advisor.gather import gather_delays
     from cutover.reconcile.advisor.predict import choose_settings, make_grid, predict
 
@@ -77,7 +77,7 @@ def advise(
     advice = _make_advice(
         definition, gathered_delays, predict(gathered_delays.delays, *current), named_settings, proven, at
     )
-    record.record_advice(settings, advice, clock)
+    journal_rows.record_advice(settings, advice, clock)
     if proven and page is not None:
         from cutover.reconcile.advisor.prove import write_proof_table
 
@@ -221,14 +221,14 @@ def lateness(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
 ) -> Output:
     """Say how late records reached the log, by partition and value of the key. Kept for the next report."""
-    from cutover.reconcile.advisor import record
+    from cutover.reconcile import journal_rows
     from cutover.reconcile.advisor.log_lateness import measure_log_lateness
 
     settings, clock = load_settings(), SystemClock()
     definition = load_command_definition(settings, pipeline)
     _reject_followed_job(definition, "lateness")
     log_lateness = measure_log_lateness(PipelineLake(settings, definition), clock)
-    record.record_lateness(settings, log_lateness, clock)
+    journal_rows.record_lateness(settings, log_lateness, clock)
     shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}
     fields = asdict(log_lateness)
     return Output(

@@ -23,17 +23,17 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, measure_noise, record_noise
 from cutover.reconcile.audit.run import DeterminismAudit, DifferenceSize
+from cutover.reconcile.journal_rows import record_self_test
 from cutover.reconcile.result import text
+from cutover.reconcile.result.measurements import CLEAN_WINDOWS, SelfTest
 from cutover.reconcile.result.parts import KindRates, Rate, list_uncounted
-from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
-from cutover.reconcile.selftest.record import record_self_test
 from cutover.reconcile.selftest.trials import self_test
 from cutover.reconcile.verify.facts.facts import CheckResult, CheckState, Verification
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from cutover.reconcile.verdict.audits.audit_record import WindowAudit
+    from cutover.reconcile.verdict.audit_record import WindowAudit
 
 
 app = typer.Typer(help="Compute from the log again and compare the answers.", no_args_is_help=True)

@@ -24,8 +24,8 @@ from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.measurements import EarlyAnswers, EarlyError, EarlyPoint
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
 from cutover.reconcile.verdict.settlement import (
     AGES,
     FOREVER,

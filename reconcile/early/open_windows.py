@@ -29,8 +29,8 @@ from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.early.answers import NEAR, SHARES
 from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.measurements import EarlyError, OpenAnswers, OpenPoint
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.result.timeliness import EarlyError, OpenAnswers, OpenPoint
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.records.reference.run import place_records

@@ -28,8 +28,7 @@ from cutover.reconcile.external.alignment import Columns, align, quote_word
 from cutover.reconcile.external.cell_texts import SpelledRows
 from cutover.reconcile.external.column_readings import Readings, choose_readings
 from cutover.reconcile.external.nested import show_nanoseconds
-from cutover.reconcile.external.open_tables import OpenTables, open_tables
-from cutover.reconcile.external.prepare import prepare_sides
+from cutover.reconcile.external.open_tables import OpenTables, open_tables, prepare_sides
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (

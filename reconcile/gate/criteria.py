@@ -6,7 +6,6 @@ from typing import Any
 
 from cutover.definition.model.policy import Policy
 from cutover.durations import parse_duration
-from cutover.reconcile.gate import divergence
 from cutover.reconcile.gate.gate_values import (
     AT_LEAST,
     EXPIRES_AFTER,
@@ -20,9 +19,9 @@ from cutover.reconcile.gate.gate_values import (
     list_blocks,
 )
 from cutover.reconcile.result.finding import ACCEPTED_BEYOND_POLICY, DIMENSION, EXPLAINED_BEYOND_POLICY
+from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.text import count_noun, duration, share
-from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.verdict.audits import power
+from cutover.reconcile.verdict import statistics
 from cutover.recorded_times import find_earliest_times
 from cutover.records.classes import Class
 from cutover.timestamps import from_micros
@@ -161,15 +160,15 @@ def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condit
     """Require an upper bound of the divergence rate below the policy's, at 95 % after any number of runs."""
     blocks = list_blocks(runs)
     compared, diverged = len(blocks), sum(blocks)
-    upper_bound, limit = divergence.upper_bound(compared, diverged), policy.max_divergence
-    is_met = limit is None or divergence.is_refuted(compared, diverged, limit)
+    upper_bound, limit = statistics.upper_bound(compared, diverged), policy.max_divergence
+    is_met = limit is None or statistics.is_refuted(compared, diverged, limit)
     blocks_text = f"{diverged:,} of {count_noun(compared, 'block')} of windows diverged"
     text = f"{blocks_text}, so at most {share(upper_bound)} do "
-    text += f"({share(divergence.CONFIDENCE)}, however often it is evaluated); the policy "
+    text += f"({share(statistics.CONFIDENCE)}, however often it is evaluated); the policy "
     text += "sets no limit" if limit is None else f"allows {share(limit)}"
     need = ""
     if limit is not None and not is_met:
-        more = divergence.count_missing_blocks(compared, diverged, limit)
+        more = statistics.count_missing_blocks(compared, diverged, limit)
         need = f"{'over a million' if more is None else f'{more:,}'} more without a divergence would show"
         text += f", which {need}"
     return Condition(
@@ -316,7 +315,7 @@ def evaluate_replay(replay: Replayability | None, policy: Policy, now: datetime)
 
 def evaluate_audit(refusal: str | None, policy: Policy) -> Condition:
     """Require that daily samples in KAPPA can find what the policy names, or that it explicitly has no audit."""
-    requirement = power.describe_requirement(policy.audit)
+    requirement = statistics.describe_requirement(policy.audit)
     if policy.audit is None:
         return Condition(name="audit", is_met=True, detail=f"the policy has `audit=None`, {requirement}")
     reason, _, hint = (refusal or "").partition("\nHint: ")

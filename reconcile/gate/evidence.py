@@ -40,9 +40,9 @@ from cutover.reconcile.gate.gate_values import (
     Replayability,
     is_newer_cut,
 )
+from cutover.reconcile.journal_rows import list_valid_self_tests
 from cutover.reconcile.result.finding import DIMENSION, RuleState
 from cutover.reconcile.result.text import count_noun
-from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import records as recorded
 from cutover.reconcile.verdict.decision import name_outcome
 from cutover.reconcile.verdict.records import RecordedComparison
@@ -84,7 +84,7 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
         policy=pipeline.policy,
         inputs=EvidenceInputs.of(records, batch),
     )
-    self_tests = selftests.list_valid(lake)
+    self_tests = list_valid_self_tests(lake)
     return GateEvidence(
         runs=select_runs_after_last_move(runs, moves, version),
         replay=_read_replayability(lake, records, now),

@@ -13,7 +13,7 @@ from cutover import recorded_times
 from cutover.definition.model.policy import AcceptanceRules, HazardKind, Stage
 from cutover.errors import insert_pipeline
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.result.measurements import SelfTest
 
 Move = Literal["advance", "rollback"]
 Sense = Literal["at least", "at most"]

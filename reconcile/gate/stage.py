@@ -33,9 +33,8 @@ from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, Move, PresentState, decide
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verdict import decision
-from cutover.reconcile.verdict.audits import audit_record, power
-from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict import audit_record, decision, statistics
+from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
@@ -133,7 +132,7 @@ def _list_changes(
 
 
 def _describe_audit(pipeline: Pipeline, decision: GateDecision) -> str:
-    return power.describe_requirement(pipeline.policy.audit) if decision.target is Stage.KAPPA else ""
+    return statistics.describe_requirement(pipeline.policy.audit) if decision.target is Stage.KAPPA else ""
 
 
 def is_applied(settings: Settings, proposal: StageProposal) -> bool:
@@ -271,7 +270,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     )
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
-        audit = power.describe_requirement(pipeline.policy.audit)
+        audit = statistics.describe_requirement(pipeline.policy.audit)
         encoded = evidence_of.encode_evidence(decision, evidence, approved=digest, because=because, audit=audit)
         move_event = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=encoded)
         _append(settings, move_event, decision, turn=turn)

@@ -23,7 +23,7 @@ from cutover.log.topic_partitions import format_partition_number
 from cutover.output.cells import visible
 from cutover.output.svg import NARROW, WIDE, element
 from cutover.reconcile.advisor import advice_text
-from cutover.reconcile.report import steps, tree
+from cutover.reconcile.report import steps
 from cutover.reconcile.report.drawings import curves, windows
 from cutover.reconcile.report.drawings.chart import Chart
 from cutover.reconcile.result import cost, lateness_text, text
@@ -325,9 +325,9 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
 
 def _tables(result: Report) -> dict[str, Any]:
     return {
-        "tree": tree.build(result),
+        "tree": steps.build(result),
         "flat": [cell for cell in result.finding.differences if cell.window_start is None],
-        "fold": tree.OPEN_AT_MOST,
+        "fold": steps.OPEN_AT_MOST,
         "worst": _worst(result),
         "readings": [*describe_readings(result.finding.readings)],
         "equal_within": [*describe_equal_within(result.finding.equal_within)],

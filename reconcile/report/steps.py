@@ -1,27 +1,111 @@
-"""Next steps after one comparison: a runbook filled with the pipeline, its windows and its offsets.
+"""Differences of one comparison as a tree, and the next steps: a runbook filled with the pipeline, windows and offsets.
 
-Command lines make the comparison again and lead to the rows behind it; values are quoted for a shell. The report shows
-the page of `docs/runbooks` in full, so that it opens without a network.
+The tree has windows, then keys, then the cells and the records behind them, by partition and offset. Command lines make
+the comparison again and lead to these rows; values are quoted for a shell. The report shows the page of `docs/runbooks`
+in full, so that it opens without a network.
 """
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from cutover import runbooks
+from cutover.definition.loading.key_text import format_argument
 from cutover.lake.control.versions import format_option
 from cutover.log.topic_partitions import format_partition_number
-from cutover.reconcile.report import tree
+from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.result.parts import DifferenceLife, RecordBehind
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, format_number, parse_iso_time, when
 from cutover.reconcile.verdict import decision
 from cutover.runbooks import split_head
+
+LONGEST_TYPED = 200  # characters of a text that a command line names
+OPEN_AT_MOST = 20  # windows before the fold
+_Place = tuple[str | None, tuple[tuple[str, Scalar], ...]]
+
+
+@dataclass(slots=True, kw_only=True)
+class KeyBranch:
+    """One (window, key) row that differs."""
+
+    key: Mapping[str, Scalar]
+    kind: str  # missing, extra or changed
+    cause: str
+    cells: list[Difference] = field(default_factory=list)
+    records: Sequence[RecordBehind] = ()
+    life: DifferenceLife | None = None  # when it was first found; None: it has a cause, or no history
+    command: str | None = None  # shows it in full; None: its key cannot be typed
+
+
+@dataclass(slots=True, kw_only=True)
+class WindowBranch:
+    """One window and its rows that differ, as far as the report lists them."""
+
+    window_start: str
+    keys: list[KeyBranch] = field(default_factory=list)
+
+    @property
+    def causes(self) -> list[str]:
+        """Return the causes of its rows, each once, in the order of the rows."""
+        return list(dict.fromkeys(key.cause for key in self.keys))
+
+
+def build(result: Report) -> list[WindowBranch]:
+    """Return the listed differences by window and key, in the order in which the result lists them.
+
+    A difference that names no window has no place in it.
+    """
+    records: dict[_Place, list[RecordBehind]] = {}
+    for record in result.finding.behind:
+        records.setdefault(_place(record.window_start, record.key), []).append(record)
+    lives = {_place(life.window_start, life.key): life for life in result.lives}
+    windows: dict[str, WindowBranch] = {}
+    keys: dict[_Place, KeyBranch] = {}
+    for cell in result.finding.differences:
+        if cell.window_start is None:
+            continue
+        place = _place(cell.window_start, cell.key)
+        if place not in keys:
+            keys[place] = KeyBranch(key=cell.key, kind=cell.kind, cause=cell.cause, records=records.get(place, ()))
+            keys[place].life = lives.get(place)
+            keys[place].command = (
+                explain_command(result.finding.pipeline, cell, result.finding.seal.stream_version)
+                if result.finding.kind == "pipeline"
+                else None
+            )
+            branch = windows.setdefault(cell.window_start, WindowBranch(window_start=cell.window_start))
+            branch.keys.append(keys[place])
+        keys[place].cells.append(cell)
+    return list(windows.values())
+
+
+def _place(window: str | None, key: Mapping[str, Scalar]) -> _Place:
+    return window, tuple(key.items())
+
+
+def explain_command(pipeline: str, cell: Difference, version: int | None) -> str | None:
+    """Return the command line that explains a cell of a version; None if its key is not one that people type."""
+    if cell.window_start is None or not all(map(_can_type, cell.key.values())):
+        return None
+    return explain_line(pipeline, cell.window_start, cell.key, version)
+
+
+def explain_line(pipeline: str, window_start: str, key: Mapping[str, Scalar], version: int | None = None) -> str:
+    """Return the command line that explains a row, quoted for a shell; a key is never taken for an option."""
+    options = ["--version", str(version)] if version else []  # of the first there is no need
+    return shlex.join(["cutover", "explain", pipeline, *options, window_start, format_argument(key)])
+
+
+def _can_type(value: Scalar) -> bool:
+    return not isinstance(value, str) or len(value) <= LONGEST_TYPED
+
 
 EXAMPLE = "flights"
 """Pipeline in the examples of the runbooks."""
@@ -125,7 +209,7 @@ def fill_runbook(text: str, result: Report) -> str:
         text = re.sub(r"(cutover batch \S+) --from \.\.\. --to \.\.\.", r"\1", text)
     cells = [cell for cell in _choose_cells(result) if _can_stand_in_markdown(cell)]
     if cells:
-        place = tree.explain_command("p", cells[0], result.finding.seal.stream_version) or ""
+        place = explain_command("p", cells[0], result.finding.seal.stream_version) or ""
         text = text.replace("--window <start>", f"--window {cells[0].window_start}")
         text = text.replace("<window> <key>", place.removeprefix("cutover explain p "))
     starts = sorted(at for cell in _choose_cells(result) if (at := parse_iso_time(cell.window_start)) is not None)
@@ -144,7 +228,7 @@ def fill_name(text: str, pipeline: str) -> str:
 
 
 def _can_stand_in_markdown(cell: Difference) -> bool:
-    line = tree.explain_command("p", cell, None)
+    line = explain_command("p", cell, None)
     return line is not None and not set(line) & set("`<>&|\\\n")
 
 
@@ -201,13 +285,13 @@ def _pick_cells(differences: tuple[Difference, ...]) -> list[Difference]:
     """Return one cell for each cause, of those whose key can be typed."""
     cells_by_cause: dict[str, Difference] = {}
     for cell in differences:
-        if tree.explain_command("p", cell, None) is not None:
+        if explain_command("p", cell, None) is not None:
             cells_by_cause.setdefault(cell.cause, cell)
     return list(cells_by_cause.values())
 
 
 def _explain(result: Report, cell: Difference) -> Command:
-    command = tree.explain_command(result.finding.pipeline, cell, result.finding.seal.stream_version)
+    command = explain_command(result.finding.pipeline, cell, result.finding.seal.stream_version)
     return f"the rows behind one cell ({cell.cause})", command or ""
 
 

@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from cutover.reconcile.result.codec import Scalar, encode_tree
+from cutover.reconcile.result.measurements import OpenAnswers
 from cutover.reconcile.result.parts import CalendarDay, JobTable, RecordBehind, UsersTables
 from cutover.reconcile.result.seal import DimensionVersions, Seal
-from cutover.reconcile.result.timeliness import OpenAnswers
 
 EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
 ACCEPTED_BEYOND_POLICY = "ACCEPTED_BEYOND_POLICY"

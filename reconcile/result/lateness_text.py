@@ -12,9 +12,7 @@ from cutover.lake.epochs.read_speed import REPLAY, tells_real_speed
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Waterfall
-from cutover.reconcile.result.parts import FEW, NEARLY_ALL, Settlement, SettlementPoint
-from cutover.reconcile.result.text import THIN, count_noun, minutes, share
-from cutover.reconcile.result.timeliness import (
+from cutover.reconcile.result.measurements import (
     EarlyAnswers,
     EarlyPoint,
     LatenessCount,
@@ -24,6 +22,8 @@ from cutover.reconcile.result.timeliness import (
     OpenAnswers,
     OpenPoint,
 )
+from cutover.reconcile.result.parts import FEW, NEARLY_ALL, Settlement, SettlementPoint
+from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 from cutover.records.classes import Class
 
 

@@ -11,9 +11,9 @@ from cutover.lake.batch_runs import Range
 from cutover.reconcile.result.codec import decode_tree, encode_tree
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.finding import Finding, rename_fields
+from cutover.reconcile.result.measurements import EarlyAnswers, LogLateness
 from cutover.reconcile.result.parts import Advice, DifferenceLife, ErrorRates, NoiseLevel, RunOfTrend, Settlement
 from cutover.reconcile.result.seal import TablesRead
-from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness
 
 SCHEMA = 2
 

@@ -22,6 +22,7 @@ from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import DIMENSION, Finding, Verdict
+from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.parts import KindRates, Rate, rate
 from cutover.reconcile.selftest import copied_lake
 from cutover.reconcile.selftest.copied_lake import (
@@ -43,7 +44,6 @@ from cutover.reconcile.selftest.drawn_plants import (
     find_scope,
     replace_rows,
 )
-from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import FLIPPED, OTHER_VERSION, REORDERED, TRUNCATED, PlantSide
 from cutover.reconcile.verdict.acceptance import Place, place_of
 

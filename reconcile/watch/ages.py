@@ -24,9 +24,8 @@ from cutover.lake.control.served import current_stage, find_stage_start, list_mo
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verdict import history
-from cutover.reconcile.verdict.audits import audit_record, power
-from cutover.reconcile.verdict.audits.audit_record import WindowAudit
+from cutover.reconcile.verdict import audit_record, history, statistics
+from cutover.reconcile.verdict.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, Problem, seconds_since
 from cutover.recorded_times import RecordAge, bound_age, estimate_now, make_monotonic, measure_lag
 from cutover.records.watermark import find_closed_end
@@ -169,11 +168,14 @@ def find_audit_age(lake: PipelineLake, epochs: Sequence[EpochRecord], clock: Clo
     if moved_at is None or version is None or current_stage(lake) is not Stage.KAPPA:
         return None
     approved = _read_approved_audit(lake)
-    if approved == power.describe_requirement(None):
+    if approved == statistics.describe_requirement(None):
         return None
     all_audits = audit_record.list_audits(lake)
     conclusive = audit_record.list_judged(all_audits, version.number)
-    audits, now = [audit for audit in conclusive if power.describe_requirement(audit.audit) == approved], clock.now()
+    audits, now = (
+        [audit for audit in conclusive if statistics.describe_requirement(audit.audit) == approved],
+        clock.now(),
+    )
     allowed = audit_record.EVERY * lake.settings.alerts.audit_schedules
     if not epochs or not _has_unaudited_window(lake.pipeline, epochs[-1], audits, allowed, now):
         return None
@@ -215,7 +217,7 @@ def _read_approved_audit(lake: PipelineLake) -> str:
     """Read the audit that was approved with the latest move; that of the policy, if the move did not record it."""
     moves = list_moves(lake.settings, lake.name)
     evidence = json.loads(moves[-1].evidence) if moves else {}
-    return str(evidence.get("audit", power.describe_requirement(lake.pipeline.policy.audit or Audit())))
+    return str(evidence.get("audit", statistics.describe_requirement(lake.pipeline.policy.audit or Audit())))
 
 
 def _find_served_since(lake: PipelineLake, number: int) -> datetime:

@@ -34,8 +34,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.seal import AHEAD_OF_CUT
 from cutover.reconcile.result.text import format_number
-from cutover.reconcile.verdict import history, records
-from cutover.reconcile.verdict.audits import audit_record
+from cutover.reconcile.verdict import audit_record, history, records
 from cutover.reconcile.verdict.lifecycle import DifferenceState
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verify.record import list_open_violations

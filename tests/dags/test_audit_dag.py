@@ -15,8 +15,8 @@ from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verdict.audits import audit_record
-from cutover.reconcile.verdict.audits.audit_record import AuditState
+from cutover.reconcile.verdict import audit_record
+from cutover.reconcile.verdict.audit_record import AuditState
 from cutover.settings import load_settings
 from tests.support.history.audits import make_audit
 from tests.support.history.journal_rows import record_stage

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sliding, Topic
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.advisor.epochs_read import UNKNOWN
 from cutover.reconcile.advisor.gather import collect_delays, make_delays
-from cutover.reconcile.advisor.predict import Delays, choose_settings, make_grid, predict
+from cutover.reconcile.advisor.predict import UNKNOWN, Delays, choose_settings, make_grid, predict
 
 SECOND = 1_000_000
 AHEAD = 3

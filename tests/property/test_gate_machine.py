@@ -27,7 +27,7 @@ from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import criteria, decide, gate_values, stage
 from cutover.reconcile.gate.stage import StageApproval, StageProposal
-from cutover.reconcile.verdict.audits import power
+from cutover.reconcile.verdict import statistics
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
 from tests.support.history.journal_rows import make_row
@@ -189,7 +189,7 @@ class Gate(RuleBasedStateMachine):
         assert (proposal.stage, proposal.target) == (stage_before, advanced_event.stage)
         assert advanced_event.who.startswith("airflow:"), "approved without a person"
         assert self.world.agrees, "the paths differed within the move"
-        assert json.loads(advanced_event.evidence)["audit"] == power.describe_requirement(
+        assert json.loads(advanced_event.evidence)["audit"] == statistics.describe_requirement(
             self.world.pipeline.policy.audit
         )
         assert advanced_event.stage != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"

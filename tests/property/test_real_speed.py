@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.engine import queries
 from cutover.reconcile.advisor import log_lateness
-from cutover.reconcile.advisor.epochs_read import UNKNOWN, Appended, compute_watermarks, find_append_times
+from cutover.reconcile.advisor.predict import UNKNOWN, Appended, compute_watermarks, find_append_times
 from tests.support.log.real_speed import Record, quantile, simulate
 
 RECORDS = st.lists(

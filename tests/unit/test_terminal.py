@@ -142,7 +142,7 @@ from rich.console import Console
 from rich.progress import Progress
 from cutover.output import terminal
 from cutover.output.console import Output, render
-from cutover.reconcile.cli import show
+from cutover.reconcile.cli import reconcile
 from tests.support.history.reconciliations import flights
 
 terminal.take_over_output("report")
@@ -150,8 +150,8 @@ report = flights()
 cell = replace(report.finding.differences[0], key={"city": "Łódź", "sign": "\\u22125 日本…"}, streaming=-5, batch=1e-9)
 finding = replace(report.finding, differences=(cell,), sentence="49 % \\u2212 “quoted” ≠ \\ud800")
 result = replace(report, finding=finding)
-render(iter([Output(lines=show.list_comparison_lines(result, None))]))
-for line in show.list_comparison_lines(result, None):
+render(iter([Output(lines=reconcile.list_comparison_lines(result, None))]))
+for line in reconcile.list_comparison_lines(result, None):
     Console(force_terminal=True, width=40).print(line)
 with Progress(console=Console(stderr=True, force_terminal=True)) as shown:
     shown.add_task("é")

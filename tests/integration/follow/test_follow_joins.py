@@ -17,7 +17,7 @@ from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
-from cutover.reconcile.cli.show import list_explanation_lines
+from cutover.reconcile.cli.reconcile import list_explanation_lines
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_late_amounts
 from cutover.streaming.driver import run_driver

@@ -26,9 +26,9 @@ from cutover.reconcile.audit.window_sample import (
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.result.finding import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.verdict.audits import audit_record
-from cutover.reconcile.verdict.audits.audit_record import AuditState
-from cutover.reconcile.verdict.audits.power import DAY
+from cutover.reconcile.verdict import audit_record
+from cutover.reconcile.verdict.audit_record import AuditState
+from cutover.reconcile.verdict.statistics import DAY
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import make_audit

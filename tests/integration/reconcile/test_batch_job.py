@@ -26,7 +26,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.positions import batch_table
 from cutover.positions.position import PositionReport
 from cutover.reconcile.attribution.explain import explain_cell
-from cutover.reconcile.cli.show import list_explanation_lines
+from cutover.reconcile.cli.reconcile import list_explanation_lines
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.parts import JobTable

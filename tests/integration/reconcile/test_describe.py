@@ -8,7 +8,7 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.advisor import record as advice_record
+from cutover.reconcile import journal_rows
 from cutover.reconcile.audit import noise
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edit_batch_row, lake_of, reconcile, replace_batch, write
@@ -85,7 +85,7 @@ def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Se
     advice = replace(advised(), pipeline=PIPELINE.name, result_fingerprint=fingerprint)
     unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
     for example in (advice, unproven):
-        advice_record.record_advice(settings, example, SystemClock())
+        journal_rows.record_advice(settings, example, SystemClock())
     noise.record_noise(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
 
     report_after = reconcile(lake)

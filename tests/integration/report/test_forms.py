@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.cli import app
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.cli import report
+from cutover.reconcile.cli import history
 from cutover.reconcile.report import files
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import SCHEMA, Report
@@ -164,10 +164,10 @@ def reconcile_nothing(home: Settings) -> Report:
 @pytest.fixture
 def address(home: Settings, diverged: Report) -> Iterator[str]:
     assert diverged.run.page is not None
-    with report.open_server(home.reports_dir, 0) as running:
+    with history.open_server(home.reports_dir, 0) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield f"http://{report.HOST}:{running.server_port}"
+        yield f"http://{history.HOST}:{running.server_port}"
         running.shutdown()
         thread.join()
 

@@ -17,7 +17,7 @@ from cutover.lake.control import versions
 from cutover.lake.registered_functions import find_repeat
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.advisor import record
+from cutover.reconcile import journal_rows
 from cutover.reconcile.advisor.gather import gather_delays
 from cutover.reconcile.advisor.predict import Delays, choose_settings, predict
 from cutover.reconcile.advisor.prove import prove_settings
@@ -133,7 +133,7 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
     output = " ".join(capsys.readouterr().out.split())
     assert "No record of clicks would be late at real speed: a shorter wait is all that could be gained." in output
     assert "Lateness(out_of_orderness='0 s', allowed='0 s') is the shortest" in output
-    advice = record.find_advice(PipelineLake(settings, rig.pipeline(topic)))
+    advice = journal_rows.find_advice(PipelineLake(settings, rig.pipeline(topic)))
     assert advice is not None
     exact = next(setting.prediction for setting in advice.settings if setting.name == "exact")
     assert (exact.out_of_orderness, exact.allowed, exact.late, exact.on_time) == (0, 0, 0, exact.windows)

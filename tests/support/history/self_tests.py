@@ -5,9 +5,9 @@ from datetime import datetime
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile.journal_rows import record_self_test
+from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.selftest.record import record_self_test
 
 
 def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") -> SelfTest:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cutover.reconcile.advisor.epochs_read import UNKNOWN
+from cutover.reconcile.advisor.predict import UNKNOWN
 
 Record = tuple[int, int, int | None]  # partition, log time, event time
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cutover.lake.epochs.read_speed import ReadSpeed, tells_real_speed
-from cutover.reconcile.advisor.epochs_read import UNKNOWN, Appended, compute_pace, find_pace
+from cutover.reconcile.advisor.predict import UNKNOWN, Appended, compute_pace, find_pace
 
 MINUTE = 60_000_000
 UNKNOWN_SPEED = ReadSpeed(is_replay=None, speed=None, pace=None)

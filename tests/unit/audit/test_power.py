@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import Audit
 from cutover.reconcile.result.text import share
-from cutover.reconcile.verdict.audits.power import SamplePlan, find_sample_miss_chance, plan_sample
+from cutover.reconcile.verdict.statistics import SamplePlan, find_sample_miss_chance, plan_sample
 
 CELLS = Audit(faults="cells", share=0.01, within_days=7, power=0.95)
 WHOLE = Audit(faults="windows", share=0.01, within_days=7, power=0.95)

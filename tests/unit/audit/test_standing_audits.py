@@ -11,9 +11,8 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
-from cutover.reconcile.verdict import history
-from cutover.reconcile.verdict.audits import audit_record
-from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict import audit_record, history
+from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 from tests.support.history.audits import make_audit
 from tests.support.history.watch_facts import PIPELINE

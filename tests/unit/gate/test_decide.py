@@ -14,9 +14,9 @@ from cutover.reconcile.gate.decide import (
     Replayability,
     decide,
 )
+from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.parts import rate
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.selftest.outcome import SelfTest
 from tests.support.history.gate_evidence import (
     DAY,
     HOUR,

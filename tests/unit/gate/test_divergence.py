@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.gate import divergence
+from cutover.reconcile.verdict import statistics
 
 POLICY = 0.05
 PIPELINES, RUNS = 2_000, 250
@@ -17,7 +17,7 @@ Chance = Callable[[random.Random, int, bool], float]  # draws, number of the blo
 
 @cache
 def is_refuted(blocks: int, diverged: int) -> bool:
-    return divergence.is_refuted(blocks, diverged, POLICY)
+    return statistics.is_refuted(blocks, diverged, POLICY)
 
 
 def ever_passes(chance: Chance, draws: random.Random) -> bool:
@@ -45,7 +45,7 @@ def test_at_most_one_in_twenty_bad_pipelines_ever_passes(chance: Chance) -> None
 
     pass_count = sum(ever_passes(chance, draws) for _ in range(PIPELINES))
 
-    assert pass_count <= (1 - divergence.CONFIDENCE) * PIPELINES
+    assert pass_count <= (1 - statistics.CONFIDENCE) * PIPELINES
 
 
 def test_simulation_can_fail() -> None:
@@ -57,8 +57,8 @@ def test_simulation_can_fail() -> None:
 
 
 def test_good_pipeline_passes_soon_after_a_single_evaluation_would() -> None:
-    assert divergence.count_missing_blocks(0, 0, POLICY) == 66  # one look alone, at a time fixed before: 59
-    assert divergence.upper_bound(66, 0) < POLICY < divergence.upper_bound(65, 0)
+    assert statistics.count_missing_blocks(0, 0, POLICY) == 66  # one look alone, at a time fixed before: 59
+    assert statistics.upper_bound(66, 0) < POLICY < statistics.upper_bound(65, 0)
 
 
 counts = st.integers(0, 5_000).flatmap(lambda blocks: st.tuples(st.just(blocks), st.integers(0, blocks)))
@@ -71,35 +71,35 @@ def test_a_larger_rate_is_refuted_no_later_than_a_smaller_one(
 ) -> None:
     low, high = sorted((first_rate, other))
 
-    assert divergence.is_refuted(*observed_counts, high) or not divergence.is_refuted(*observed_counts, low)
+    assert statistics.is_refuted(*observed_counts, high) or not statistics.is_refuted(*observed_counts, low)
 
 
 @given(counts)
 def test_bound_is_at_least_the_observed_rate_and_is_not_refuted(observed_counts: tuple[int, int]) -> None:
     blocks, diverged = observed_counts
-    upper_bound = divergence.upper_bound(blocks, diverged)
+    upper_bound = statistics.upper_bound(blocks, diverged)
 
     assert upper_bound >= (diverged / blocks if blocks else 1.0)
-    assert not divergence.is_refuted(blocks, diverged, upper_bound * (1 - 1e-9))
+    assert not statistics.is_refuted(blocks, diverged, upper_bound * (1 - 1e-9))
 
 
 @given(counts)
 def test_another_divergence_never_helps(observed_counts: tuple[int, int]) -> None:
     blocks, diverged = observed_counts
 
-    assert divergence.upper_bound(blocks + 1, diverged + 1) >= divergence.upper_bound(blocks + 1, diverged) - 1e-9
+    assert statistics.upper_bound(blocks + 1, diverged + 1) >= statistics.upper_bound(blocks + 1, diverged) - 1e-9
 
 
 @given(counts, rates)
 def test_missing_blocks_are_the_fewest_that_refute_the_rate(observed_counts: tuple[int, int], rate: float) -> None:
     blocks, diverged = observed_counts
-    more = divergence.count_missing_blocks(blocks, diverged, rate)
+    more = statistics.count_missing_blocks(blocks, diverged, rate)
 
     if more is None:
-        assert not divergence.is_refuted(blocks + 1_000_000, diverged, rate)
+        assert not statistics.is_refuted(blocks + 1_000_000, diverged, rate)
         return
-    assert divergence.is_refuted(blocks + more, diverged, rate)
-    assert more == 0 or not divergence.is_refuted(blocks + more - 1, diverged, rate)
+    assert statistics.is_refuted(blocks + more, diverged, rate)
+    assert more == 0 or not statistics.is_refuted(blocks + more - 1, diverged, rate)
 
 
 @pytest.mark.parametrize(("blocks", "diverged"), [(10, 0), (10, 2), (40, 7), (3, 3)])
@@ -109,13 +109,13 @@ def test_the_bet_is_the_mean_of_the_winnings_of_each_share(blocks: int, diverged
 
     expected = win(0.0, 0.2) / 2 + (win(0.1, 0.2) + win(0.3, 0.2) + win(0.6, 0.2)) / 6
 
-    assert divergence.wealth(blocks, diverged, 0.2) == pytest.approx(expected, rel=1e-12)
+    assert statistics.wealth(blocks, diverged, 0.2) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("blocks", "diverged", "refuted"), [(0, 0, False), (5, 5, False), (5, 4, True), (1, 0, True)])
 def test_a_rate_of_one_is_refuted_by_one_block_that_agrees(blocks: int, diverged: int, refuted: bool) -> None:
-    assert divergence.is_refuted(blocks, diverged, 1.0) is refuted
+    assert statistics.is_refuted(blocks, diverged, 1.0) is refuted
 
 
 def test_a_bet_too_large_for_a_double_is_the_largest_double() -> None:
-    assert divergence.is_refuted(1_000_000, 0, 0.5)
+    assert statistics.is_refuted(1_000_000, 0, 0.5)

@@ -60,7 +60,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "table_weights.list_table_changes": lambda *_: iter(lake_state.changes),
         "high_water.read_note": lambda *_: None,
         "acceptance_files.load_acceptance_rules": lambda *_: GateEvidence().rules,
-        "selftests.list_valid": lambda *_: (),
+        "list_valid_self_tests": lambda *_: (),
         "versions.read_version_events": lambda *_: lake_state.versions,
         "batch_runs.read_effective_runs": lambda *_: lake_state.batch,
         "current_stage": lambda *_: lake_state.stage,

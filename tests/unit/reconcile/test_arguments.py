@@ -6,7 +6,7 @@ import pytest
 
 from cutover.definition.loading.key_text import split_key
 from cutover.errors import DefinitionError
-from cutover.reconcile.cli import arguments
+from cutover.reconcile.external import request
 from cutover.reconcile.external.request import Tolerance
 
 
@@ -19,12 +19,12 @@ from cutover.reconcile.external.request import Tolerance
     ],
 )
 def test_a_time_is_utc(typed: str, expected: datetime) -> None:
-    assert arguments.parse_moment(typed, "--from") == expected
+    assert request.parse_moment(typed, "--from") == expected
 
 
 def test_invalid_time_is_rejected_with_its_option() -> None:
     with pytest.raises(DefinitionError, match="--from"):
-        arguments.parse_moment("yesterday", "--from")
+        request.parse_moment("yesterday", "--from")
 
 
 @pytest.mark.parametrize(
@@ -50,28 +50,28 @@ def test_a_key_with_a_stray_quote_is_rejected(typed: str) -> None:
 
 
 def test_tolerances_are_by_column() -> None:
-    assert arguments.parse_tolerances(["a=0.01", "b=2"]) == {
+    assert request.parse_tolerances(["a=0.01", "b=2"]) == {
         "a": Tolerance(absolute=0.01),
         "b": Tolerance(absolute=2.0),
     }
 
 
 def test_absolute_and_relative_bounds_of_one_column_are_combined() -> None:
-    assert arguments.parse_tolerances(["a=0.5", "a=1%"]) == {"a": Tolerance(absolute=0.5, relative=0.01)}
-    assert arguments.parse_tolerances(["at = 5 seconds"]) == {"at": Tolerance(micros=5_000_000)}
+    assert request.parse_tolerances(["a=0.5", "a=1%"]) == {"a": Tolerance(absolute=0.5, relative=0.01)}
+    assert request.parse_tolerances(["at = 5 seconds"]) == {"at": Tolerance(micros=5_000_000)}
 
 
 @pytest.mark.parametrize("typed", ["a", "a=", "=1", "a=x", "a=-1", "a=inf", "a=nan%", "a=5 parsecs", "a=-5 seconds"])
 def test_invalid_tolerance_is_rejected(typed: str) -> None:
     with pytest.raises(DefinitionError, match="--tolerance"):
-        arguments.parse_tolerances([typed])
+        request.parse_tolerances([typed])
 
 
 def test_names_are_mapped_once_each() -> None:
-    assert arguments.parse_renames(["a=b", "c = d"]) == {"a": "b", "c ": " d"}  # blanks belong to names
+    assert request.parse_renames(["a=b", "c = d"]) == {"a": "b", "c ": " d"}  # blanks belong to names
 
 
 @pytest.mark.parametrize("typed", [["a"], ["a="], ["=b"], ["a=b", "a=c"], ["a=b", "c=b"]])
 def test_invalid_mapping_is_rejected(typed: list[str]) -> None:
     with pytest.raises(DefinitionError, match="--map"):
-        arguments.parse_renames(typed)
+        request.parse_renames(typed)

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.cli.recorded.history import count_outcomes
+from cutover.reconcile.cli.history import count_outcomes
 from cutover.reconcile.result.finding import Verdict
 
 _OUTCOMES = st.lists(st.tuples(st.sampled_from(Verdict), st.booleans()), min_size=1, max_size=9)

@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.output.console import Output, render
-from cutover.reconcile.cli import show
+from cutover.reconcile.cli import reconcile
 from cutover.reconcile.report.page import render_page
 from cutover.reconcile.result.finding import Cause, Events
 from cutover.reconcile.result.parts import JobCell, JobTable
@@ -15,7 +15,7 @@ def test_malformed_records_are_counted_where_no_difference_is_behind_them(capsys
     causes = {name: Cause() for name in ("late", "malformed", "unexplained")}
     result = change_report(flights(), events=Events(accepted=221, malformed=42), causes=causes)
 
-    render(iter([Output(lines=show.list_comparison_lines(result, None))]))
+    render(iter([Output(lines=reconcile.list_comparison_lines(result, None))]))
 
     lines = capsys.readouterr().out.splitlines()
     assert "records  221 counted, 42 malformed" in lines
@@ -24,7 +24,7 @@ def test_malformed_records_are_counted_where_no_difference_is_behind_them(capsys
 
 
 def test_all_records_that_counted_need_no_further_word() -> None:
-    assert show.describe_records(Events(accepted=1_000)) == "1,000 counted"
+    assert reconcile.describe_records(Events(accepted=1_000)) == "1,000 counted"
 
 
 JOBS = (
@@ -49,7 +49,7 @@ def test_each_job_is_shown_with_its_level_and_the_different_one_with_its_cells(
 ) -> None:
     result = change_report(flights(), jobs=JOBS)
 
-    render(iter([Output(lines=show.list_comparison_lines(result, None))]))
+    render(iter([Output(lines=reconcile.list_comparison_lines(result, None))]))
 
     lines = capsys.readouterr().out.splitlines()
     streaming = "reproduced at batch 41 (version 42 of its table): all 288 rows are what the definition says"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.reconcile.cli.recorded.differences import count_states
+from cutover.reconcile.cli.differences import count_states
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)

@@ -8,8 +8,8 @@ from cutover.reconcile.report.drawings import curves
 from cutover.reconcile.result.cost import describe_lines
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_early
+from cutover.reconcile.result.measurements import EarlyAnswers, EarlyPoint
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyPoint
 from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import SELF_TEST, flights
 from tests.support.history.reports import change_report

@@ -7,8 +7,7 @@ from markdown_it import MarkdownIt
 
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_lateness, name_segment
-from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.timeliness import (
+from cutover.reconcile.result.measurements import (
     LatenessCount,
     LatenessQuantiles,
     LatenessSegment,
@@ -16,6 +15,7 @@ from cutover.reconcile.result.timeliness import (
     LateSource,
     LogLateness,
 )
+from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
 
 HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m\0"

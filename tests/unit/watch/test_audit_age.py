@@ -13,8 +13,8 @@ from cutover.definition.windows.kinds import Sessions
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verdict.audits import audit_record, power
-from cutover.reconcile.verdict.audits.audit_record import AuditState
+from cutover.reconcile.verdict import audit_record, statistics
+from cutover.reconcile.verdict.audit_record import AuditState
 from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings
@@ -26,7 +26,7 @@ from tests.support.suite.standing_clock import StandingClock
 DAY = 86_400_000_000
 
 
-WITHOUT, USUAL = ({"audit": power.describe_requirement(audit)} for audit in (None, Audit()))
+WITHOUT, USUAL = ({"audit": statistics.describe_requirement(audit)} for audit in (None, Audit()))
 """Evidence of a move: the audit that was approved with it."""
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
-from cutover.reconcile.cli import arguments
+from cutover.reconcile.external import request
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import ColumnReading, Origin, Verdict
@@ -225,7 +225,7 @@ def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Pa
 def test_a_stated_type_says_what_texts_are(tmp_path: Path, kind: str, left: str, right: str, expected: Verdict) -> None:
     sides = [file(tmp_path, f"{n}.csv", f"k,v\n1,{value}\n".encode()) for n, value in enumerate((left, right))]
 
-    assert compare(*sides, types=arguments.parse_types([f"v={kind}"])).finding.verdict is expected
+    assert compare(*sides, types=request.parse_types([f"v={kind}"])).finding.verdict is expected
 
 
 @pytest.mark.quick
@@ -241,7 +241,7 @@ def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_pat
 
 
 def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path) -> None:
-    times = arguments.parse_tolerances(["v=5 seconds"])
+    times = request.parse_tolerances(["v=5 seconds"])
     sides = [file(tmp_path, f"{n}.csv", b"k,v\n1,2024-01-31 10:00:0%d\n" % n) for n in (1, 4)]
     diff_request = DiffRequest(expected=str(sides[0]), actual=str(sides[1]), key=("k",), tolerances=times)
 
@@ -268,7 +268,7 @@ def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
         file(tmp_path, f"{n}.csv", "\n".join(["k,v", *(f"{k},{v}" for k, v in enumerate(side.split()))]).encode())
         for n, side in enumerate((left, right))
     ]
-    near = arguments.parse_tolerances(["v=0.01"])
+    near = request.parse_tolerances(["v=0.01"])
 
     tables = compare_tables(DiffRequest(expected=str(sides[0]), actual=str(sides[1]), key=("k",), tolerances=near))
 
@@ -354,7 +354,7 @@ def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, actual_
     with pytest.raises(DefinitionError, match="they share v") as rejected:
         compare(*sides, key="id")
     diff_request = DiffRequest(
-        expected=str(sides[0]), actual=str(sides[1]), key=("id",), names=arguments.parse_renames([f"id={actual_name}"])
+        expected=str(sides[0]), actual=str(sides[1]), key=("id",), names=request.parse_renames([f"id={actual_name}"])
     )
 
     assert option.replace("\\\\", "\\") in str(rejected.value)

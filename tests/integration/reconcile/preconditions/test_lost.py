@@ -19,7 +19,7 @@ from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.output.console import Output, render
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
-from cutover.reconcile.cli import show
+from cutover.reconcile.cli.reconcile import list_explanation_lines
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
 from cutover.reconcile.preconditions.log_state import describe_losses
@@ -232,7 +232,7 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
     lossy, complete = (
         explain_cell(PipelineLake(settings, PIPELINE), START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4)
     )
-    render(iter([Output(lines=show.list_explanation_lines(lossy))]))
+    render(iter([Output(lines=list_explanation_lines(lossy))]))
 
     assert [value.cause for value in lossy.values if value.streaming != value.batch] == []
     assert len(lossy.lost) == 1

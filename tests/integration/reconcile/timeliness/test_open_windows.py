@@ -15,8 +15,8 @@ from cutover.reconcile import run
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_open
+from cutover.reconcile.result.measurements import OpenAnswers
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.timeliness import OpenAnswers
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,

@@ -11,11 +11,11 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.advisor import record
+from cutover.reconcile import journal_rows
 from cutover.reconcile.advisor.gather import gather_delays
 from cutover.reconcile.advisor.log_lateness import measure_log_lateness
 from cutover.reconcile.advisor.predict import predict
-from cutover.reconcile.result.timeliness import LateSource
+from cutover.reconcile.result.measurements import LateSource
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -143,7 +143,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
     lake = PipelineLake(settings, pipeline)
     driver.run_driver(lake, until="drain")
     rig.for_commands(monkeypatch, settings, topic)
-    assert record.find_newest_lateness(lake) is None
+    assert journal_rows.find_newest_lateness(lake) is None
     capsys.readouterr()  # what the driver logged
 
     code = main(["lateness", "clicks", "--json"])
@@ -151,7 +151,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
     answer = json.loads(capsys.readouterr().out)
     assert (code, answer["shares"]["pace"], answer["shares"]["at_real_speed"]) == (0, None, 0)
     assert any(note.startswith("All log timestamps are equal") for note in answer["notes"])
-    stored = record.find_newest_lateness(lake)
+    stored = journal_rows.find_newest_lateness(lake)
     assert stored is not None
     assert (stored.records, stored.epoch) == (answer["records"], answer["epoch"])
 

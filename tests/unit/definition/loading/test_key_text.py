@@ -18,7 +18,7 @@ from cutover.cli import app
 from cutover.definition.loading.key_text import format_argument, format_columns, format_values, make_cells, parse_key
 from cutover.errors import DefinitionError
 from cutover.output.cells import literal_text, write_rows
-from cutover.reconcile.report.tree import explain_line
+from cutover.reconcile.report.steps import explain_line
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.text import message, when
 

@@ -25,8 +25,8 @@ from cutover.definition.windows.window_fn import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.cli import arguments
-from cutover.reconcile.report.tree import explain_line
+from cutover.reconcile.external import request
+from cutover.reconcile.report.steps import explain_line
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.finding import Difference
@@ -151,7 +151,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     lake, now = PipelineLake(settings, definition), SystemClock().now()
-    expiry = arguments.parse_moment(expires, "--expires")
+    expiry = request.parse_moment(expires, "--expires")
     if not now < expiry <= now + LONGEST:
         msg = (
             f"`--expires`: expected a time from now on, at most {LONGEST.days} days ahead, got {expiry:%Y-%m-%d %H:%M}."

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.advisor.epochs_read import Chunk, join_reads
+from cutover.reconcile.advisor.gather import Chunk, join_reads
 
 SIZES = st.lists(st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 1), st.integers(1, 5))), max_size=12)
 

@@ -1,1 +1,0 @@
-"""Commands about stored results: their history, unexplained differences and what people say of them, and the cost."""
