@@ -20,7 +20,7 @@ from cutover.lake.tables import delta
 from cutover.output import console
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
-from cutover.reconcile.cli.recorded import cost
+from cutover.reconcile.cli.gate import cost
 from cutover.reconcile.cost.measure import measure_costs
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.cost import PathCosts
@@ -138,13 +138,13 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     monkeypatch.setattr(cost, "load_settings", lambda: quick)
     monkeypatch.setattr(catalogue, "get", lambda *_: pipeline)
     with pytest.raises(DefinitionError, match="expected an epoch under the definition in force"):
-        cost.cost(pipeline.name)
+        cost(pipeline.name)
     both_paths(PipelineLake(quick, pipeline), live(RECORDS))
     capsys.readouterr()  # the log of the runs
 
-    console.wrap_command(cost.cost)(pipeline.name, as_json=True)
+    console.wrap_command(cost)(pipeline.name, as_json=True)
     costs = json.loads(capsys.readouterr().out)
-    console.wrap_command(cost.cost)(pipeline.name)
+    console.wrap_command(cost)(pipeline.name)
     output = capsys.readouterr().out
 
     monkeypatch.setattr(definitions, "load_settings", lambda: quick)
