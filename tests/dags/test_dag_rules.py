@@ -11,10 +11,9 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.infra.airflow import instance
 from cutover.lake.recorded_definitions import record_definition
 from cutover.pipeline_lake import PipelineLake
-from cutover.settings import Settings, load_settings
+from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -56,17 +55,15 @@ def test_flights_has_the_documented_dags(bag: "DagBag") -> None:
 
 def test_further_samples_have_no_dags_until_somebody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTOVER_HOME", str(tmp_path))
-    script = "print(json.dumps(sorted({i.rpartition('_')[0] for i in bag.dag_ids})))"
+    script = (
+        "from cutover.infra.airflow import instance\nfrom cutover.settings import load_settings\n"
+        "def list_pipelines(bag): return sorted({i.rpartition('_')[0] for i in bag.dag_ids})\n"
+        "before = list_pipelines(bag)\ninstance.turn_on_samples(load_settings(), ['ad_views'])\n"
+        "bag = DagBag(dag_folder=str(folder), bundle_path=folder, bundle_name='dags-folder')\n"
+        "print(json.dumps([before, list_pipelines(bag)]))"
+    )
 
-    assert parse(ROOT / "pipelines", script) == ["flights"]
-    instance.turn_on_samples(load_settings(), ["ad_views"])
-    assert parse(ROOT / "pipelines", script) == ["ad_views", "flights"]
-
-
-def test_definition_of_ones_own_with_the_name_of_a_sample_has_its_dags(tmp_path: Path) -> None:
-    (tmp_path / "transfers.py").write_text(GOOD.format(name="transfers"))
-
-    assert "transfers_stream" in parse(tmp_path, "print(json.dumps(bag.dag_ids))")
+    assert parse(ROOT / "pipelines", script) == [["flights"], ["ad_views", "flights"]]
 
 
 def test_every_dag_has_words_for_the_person_on_call(bag: "DagBag") -> None:
@@ -145,15 +142,9 @@ def test_dag_file_names_shadow_no_package() -> None:
     assert packages.isdisjoint(path.stem for path in DAGS.glob("*.py"))
 
 
-def test_parsing_loads_no_engine(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(GOOD.format(name="a"))
-    script = f"print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-
-    assert parse(tmp_path, script) == []
-
-
 def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(GOOD.format(name="a"))
+    for name in ("a", "transfers"):  # one has the name of a sample
+        (tmp_path / f"{name}.py").write_text(GOOD.format(name=name))
     (tmp_path / "broken.py").write_text("from cutover.definition import Pipelin\n")
     (tmp_path / "typo.py").write_text(GOOD.format(name="typo").replace('key=("k",)', 'key=("kk",)'))
 
@@ -161,14 +152,14 @@ def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(
 
     ids, errors = parse(tmp_path, "print(json.dumps([bag.dag_ids, bag.import_errors]))")
 
-    assert sorted(ids) == [f"a_{path}" for path in PATHS]
+    assert sorted(ids) == [f"{name}_{path}" for name in ("a", "transfers") for path in PATHS]
     assert list(errors) == ["broken_definitions.py"]
     assert str(tmp_path / "broken.py") in errors["broken_definitions.py"]
     assert "cron.py: pipeline `cron`: schedule: expected cron" in errors["broken_definitions.py"]
     assert "typo.py: pipeline `typo`: key: expected a column" in errors["broken_definitions.py"]
 
 
-def test_pipeline_whose_definition_broke_after_it_ran_keeps_its_dags(
+def test_pipeline_whose_definition_broke_after_it_ran_keeps_its_dags_and_no_engine_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")

@@ -26,6 +26,11 @@ ours = sorted(name for name in sys.modules if name.partition(".")[0] in set(sys.
 files = {str(Path(module.__file__)) for name, module in sys.modules.items() if name.startswith("cutover.")}
 print(json.dumps({"errors": bag.import_errors, "dags": bag.dag_ids, "rooms": ours, "files": sorted(files)}))
 """
+HELP = """
+import sys
+from cutover.cli.app import main
+sys.exit(max(main([command, "--help"]) for command in sys.argv[1:]))
+"""
 
 
 class Installed(NamedTuple):
@@ -101,9 +106,11 @@ def test_every_command_of_an_installed_cutover_is_listed(installed: Installed, t
     assert [name for name in ("lint", "stream", "batch", "reconcile", "up") if f" {name} " not in help_text] == []
 
 
-@pytest.mark.parametrize("command", ["stream", "batch", "reconcile", "up"])
-def test_command_of_each_room_is_found(installed: Installed, tmp_path: Path, command: str) -> None:
-    assert f"cutover {command}" in installed.run("cutover", command, "--help", folder=tmp_path)
+def test_command_of_each_room_is_found(installed: Installed, tmp_path: Path) -> None:
+    commands = ("stream", "batch", "reconcile", "up")
+    printed = installed.run("python", "-c", HELP, *commands, folder=tmp_path)
+
+    assert [command for command in commands if f"cutover {command}" not in printed] == []
 
 
 def test_installed_cutover_checks_the_samples(installed: Installed, tmp_path: Path) -> None:

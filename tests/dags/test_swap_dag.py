@@ -2,6 +2,7 @@
 
 import shutil
 import uuid
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,14 @@ from cutover.lake.serving import serving_table
 from cutover.pipeline_lake import PipelineLake, serving_uri
 from cutover.reconcile.verify import record
 from cutover.settings import KafkaSettings, Settings
-from cutover.streaming import driver
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.compare import compare_definitions
-from cutover.streaming.replacement.replay import Agreed, replay_definition
+from cutover.streaming.replacement.replay import Agreed
 from tests.dags import test_dag_rules as rules
 from tests.dags.conftest import DAGS
 from tests.integration.streaming import rig
 from tests.integration.streaming.versions.test_swap import DEFINITIONS, DROPS, EVENTS
+from tests.support.drivers.fed import Fed, HandClock
 from tests.support.suite.quick_spark import QUICK
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ ADA: dict[str, Any] = {"responded_by_user": {"name": "ada"}, "params_input": {"w
 @pytest.fixture(scope="module")
 def filled(kafka_bootstrap: str, spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A definition with a serving table, and a changed one that has read as much: tests get copies of the home."""
-    assert spark is not None
     topic = f"swap-dag-{uuid.uuid4().hex[:8]}"
     home = tmp_path_factory.mktemp("filled")
     kafka = KafkaSettings(bootstrap_servers=kafka_bootstrap)
@@ -52,10 +52,10 @@ def filled(kafka_bootstrap: str, spark: "SparkSession", tmp_path_factory: pytest
         installation = settings.model_copy(update={"pipelines": home / "definitions"})
         old = catalogue.get(installation, "clicks")
         rig.send(installation, topic, EVENTS)
-        lake = PipelineLake(installation, old)
-        driver.run_driver(lake, until="drain")
-        replay_definition(installation, catalogue.get(installation, "clicks_2"), old, SystemClock())
-        serving_table.publish(lake)
+        for pipeline in (old, catalogue.get(installation, "clicks_2")):
+            lake = PipelineLake(installation, pipeline)
+            Fed(spark, lake, HandClock()).feed(Counter(event.partition for event in EVENTS))
+        serving_table.publish(PipelineLake(installation, old))
     return installation
 
 

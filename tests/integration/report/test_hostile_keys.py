@@ -31,18 +31,20 @@ COMMANDS = (
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
-    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
-    return Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "pipelines").mkdir()
+    (folder / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUTOVER_HOME", str(folder / "home"))
+        patch.setenv("CUTOVER_PIPELINES", str(folder / "pipelines"))
+        yield Settings(home=folder / "home", pipelines=folder / "pipelines")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def diverged(home: Settings) -> Report:
-    """Return a comparison in which every row of a hostile key differs."""
+    """Return a comparison in which every row of a hostile key differs; tests only read it."""
     lake = lake_of([Sale(hour=hour, shop=shop) for hour in range(3) for shop in ("a", *HOSTILE)])
     for at, row in enumerate(lake.batch):
         if row["shop"] in HOSTILE:

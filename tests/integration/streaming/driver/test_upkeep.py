@@ -1,43 +1,28 @@
 """Folds and overflow files: other files, the same rows, and no file that a reader holds is deleted."""
 
-import threading
+from collections import Counter
 from datetime import timedelta
 from functools import partial
 
 import pytest
+from pyspark.sql import SparkSession
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.lake.control import pins, versions
 from cutover.lake.control.versions import Version
 from cutover.pipeline_lake import PipelineLake, control_uri
-from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.compaction import compactor
 from cutover.streaming.sink import committer
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.drivers.background import WITHIN
+from tests.support.drivers.fed import Fed, HandClock
 from tests.support.history.older_copy import restored_after
 
 EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(200)]
 EVENTS += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(20)]  # late
-
-
-class Folds:
-    """Waits at the end for folds that are under way, so that the test sees them committed."""
-
-    def __init__(self) -> None:
-        self.written, self.committed = threading.Event(), list[int]()
-
-    def __call__(self, point: Point, epoch: int) -> None:
-        if point == "compact.written":
-            self.written.set()
-        if point == "compact.committed":
-            self.committed.append(epoch)
-        if point == "epoch.planned" and epoch == LAST_WAIT:
-            assert self.written.wait(WITHIN)
 
 
 LAST_WAIT = 34
@@ -57,29 +42,30 @@ def read_up_to_pin(quick: Settings, topic: str) -> tuple[Settings, Pipeline, Ver
 
 
 @pytest.mark.quick
-def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: str) -> None:
-    settings, pipeline, version = read_up_to_pin(quick, topic)
-    clock = SystemClock()
+def test_fold_keeps_every_cell_and_every_pinned_epoch(spark: SparkSession, quick: Settings, topic: str) -> None:
+    lake = PipelineLake(rig.fast(quick, fold_every=3, reload_every=4), rig.pipeline(topic))
+    rig.send(lake.settings, topic, EVENTS)
+    fed, clock, pinned = Fed(spark, lake, HandClock()), SystemClock(), 3
+    ends = [Counter(event.partition for event in EVENTS[:size]) for size in (30, 60, 90, 120, 150, 180, 200, 220)]
+    for end in ends[: pinned + 1]:
+        fed.feed(end)
+    version = fed.stream.committer.version
     later = clock.now() + timedelta(hours=1)
-    pins.pin(settings, version, PINNED, holder="test", expires_at=later, now=clock.now())
-    lake = PipelineLake(settings, pipeline)
-    at_pin = rig.count_by_cell(lake, epoch=PINNED)
-    ledger_at_pin = rig.count_by_cell(lake, classes=["late"], epoch=PINNED)
-    rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
-    folds = Folds()
+    pins.pin(lake.settings, version, pinned, holder="test", expires_at=later, now=clock.now())
+    at_pin = rig.count_by_cell(lake, epoch=pinned)
+    for end in ends[pinned + 1 :]:
+        fed.feed(end)
+    late = rig.count_by_cell(lake, classes=["late"])
 
-    driver.run_driver(lake, until="drain", probe=folds)
+    fed.compact()
 
     table = rig.epoch_log(lake).table
-    files = compactor.list_files(table)
+    folded = {(f.first_epoch, f.last_epoch) for f in compactor.list_files(table) if f.kind == "partial" and f.span > 1}
     epochs = rig.records(lake)
-    assert len(epochs) > LAST_WAIT
-    assert folds.committed
     assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)
-    assert at_pin == rig.count_by_cell(lake, epoch=PINNED)
-    assert ledger_at_pin == rig.count_by_cell(lake, classes=["late"], epoch=PINNED)
-    assert not any(f.kind == "partial" and f.first_epoch <= PINNED < f.last_epoch for f in files)
-    assert any(f.kind == "partial" and f.span > 1 for f in files)
+    assert at_pin == rig.count_by_cell(lake, epoch=pinned)
+    assert late == rig.count_by_cell(lake, classes=["late"]) != {}
+    assert folded == {(0, pinned), (pinned + 1, len(ends) - 1)}
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
     assert epochs[-1] == committer.read_newest_epoch_record(table)
