@@ -59,7 +59,7 @@ def test_nasty_values(spark: "SparkSession") -> None:
     assert list_differences(spark, list_records(), PIPELINE) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 def test_drawn_values(seed: int, spark: "SparkSession") -> None:
     draw = random.Random(seed)  # noqa: S311 -- drawn values of a test
 

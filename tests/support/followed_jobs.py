@@ -25,6 +25,9 @@ EVENTS = [
     Event(id=number, minute=6.0 * number - (260 if number % 9 == 8 else 0), key="ab"[number % 2], partition=number % 2)
     for number in range(60)
 ]
+LATE = {(number % 2, number // 2) for number in (44, 53)}
+"""Partition and offset of the events whose window was closed by the watermark of the batch before theirs."""
+
 COLUMNS: dict[str, Measure] = {name: Max(name) for name in ("shop", "is_gift", "score", "amount", "day")}
 
 
@@ -138,6 +141,11 @@ def compare(lake: PipelineLake) -> Finding:
     assert run_driver(lake, until="drain") == 0
     recompute_windows(lake)
     return run_reconciliation(lake).finding
+
+
+def list_late(finding: Finding) -> set[tuple[int, int]]:
+    """List partition and offset of the late records that a finding shows."""
+    return {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
 
 
 def list_broken_invariants(lake: PipelineLake) -> list[str]:

@@ -159,7 +159,9 @@ print("• é ✓ ✗ \\u202f日本", file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(name, marks=pytest.mark.long) for name in ("latin-1", "utf-8", "cp437"))]
+)
 def test_unsupported_characters_are_replaced_on_the_terminal(encoding: str) -> None:
     environment = os.environ | {"PYTHONIOENCODING": encoding}
 
@@ -178,9 +180,10 @@ def test_unsupported_characters_are_replaced_on_the_terminal(encoding: str) -> N
 @pytest.mark.parametrize(
     "environment",
     [
-        {"PYTHONIOENCODING": "ascii"},
-        {"PYTHONIOENCODING": "latin-1"},
-        {"LC_ALL": "C"},
+        *(
+            pytest.param(environment, marks=pytest.mark.long)
+            for environment in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C"})
+        ),
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ],
     ids=str,

@@ -18,7 +18,7 @@ from cutover.positions.spark_checkpoint import read_checkpoint
 from cutover.reconcile.result.finding import Verdict
 from tests.integration.follow.test_follow import KINDS
 from tests.support.batch_jobs import count_hours, encode_cut, write_delta, write_postgres
-from tests.support.followed_jobs import JobTopic, compare
+from tests.support.followed_jobs import LATE, JobTopic, compare, list_late
 from tests.support.servers.postgres import running_server
 
 
@@ -58,8 +58,9 @@ def test_a_windowed_job_is_adopted_and_its_table_is_reproduced(rig: JobTopic, ki
     assert pipeline.measures == {"n": Count(), "ids": Sum("id"), "newest": Max("id")}
     finding = compare(PipelineLake(rig.settings, pipeline))
     (job,) = finding.jobs
-    assert (job.rows, job.different) == (14, 0)
+    assert (job.rows, job.different, job.cells, job.foreign_versions) == (14, 0, (), ())
     assert finding.verdict is (Verdict.CONSISTENT if kind == "complete" else Verdict.EXPLAINED)
+    assert list_late(finding) == (set() if kind == "complete" else LATE)
 
 
 def test_a_batch_job_is_adopted_with_the_streaming_job(rig: JobTopic, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,16 +23,20 @@ from cutover.reconcile.watch.findings import list_comparison_problems
 from cutover.streaming.driver import run_driver
 from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming.rig import Event, epoch_log, send
-from tests.support.followed_jobs import EVENTS, JobTopic, compare, list_broken_invariants, remove_batches
+from tests.support.followed_jobs import (
+    EVENTS,
+    LATE,
+    JobTopic,
+    compare,
+    list_broken_invariants,
+    list_late,
+    remove_batches,
+)
 from tests.support.jobs import count_windows, read_topic, run_job
-
-LATE = {44, 53}
-"""Ids of the events whose window had been closed by the watermark of the batch before theirs."""
 
 KINDS = ("append", "complete", "merge", "merge with marks")
 
 
-@pytest.mark.quick("merge")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_late_records_of_a_job_are_named_and_its_table_is_reproduced(rig: JobTopic, kind: str) -> None:
     lake = rig.run(kind)
@@ -43,8 +47,7 @@ def test_the_late_records_of_a_job_are_named_and_its_table_is_reproduced(rig: Jo
     assert (job.different, job.cells, job.foreign_versions) == (0, (), ())
     assert finding.verdict is (Verdict.CONSISTENT if kind == "complete" else Verdict.EXPLAINED)
     assert list_broken_invariants(lake) == []
-    late = {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
-    assert late == (set() if kind == "complete" else {(number % 2, number // 2) for number in LATE})
+    assert list_late(finding) == (set() if kind == "complete" else LATE)
 
 
 def test_a_job_in_several_runs_is_followed_across_them(rig: JobTopic) -> None:
@@ -123,7 +126,7 @@ def test_records_from_before_1970_are_late_at_once(rig: JobTopic) -> None:
 
     (job,) = finding.jobs
     assert (job.different, finding.verdict) == (0, Verdict.EXPLAINED)
-    assert (0, 30) in {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
+    assert (0, 30) in list_late(finding)
 
 
 @pytest.mark.parametrize("is_stated", [True, False])

@@ -91,7 +91,7 @@ def assert_late_counts(lake: PipelineLake, progress: Sequence[Mapping[str, Any]]
     assert any(dropped.values())
 
 
-@pytest.mark.quick("merge")
+@pytest.mark.quick("append")
 @pytest.mark.parametrize("kind", ["append", "foreachBatch append", "merge"])
 def test_each_pair_of_a_join_is_reproduced_in_every_column(rig: JobTopic, kind: str) -> None:
     table = f"{rig.place}/table"

@@ -18,7 +18,7 @@ from cutover.definition.model.spark_stream import OutputMode
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
-from cutover.reconcile.result.finding import Finding, Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import Event, epoch_log, send
 from tests.support.followed_jobs import (
@@ -28,6 +28,7 @@ from tests.support.followed_jobs import (
     by_ids,
     compare,
     list_broken_invariants,
+    list_late,
     remove_batches,
 )
 from tests.support.jobs import (
@@ -51,11 +52,6 @@ LATE = {44, 53, 60}
 """Ids of the events whose own time was at or before the watermark of the batch before theirs."""
 
 
-def list_late(finding: Finding) -> set[tuple[int, int]]:
-    return {(sample.partition, sample.offset) for sample in finding.samples if sample.class_ == "late"}
-
-
-@pytest.mark.quick("append")
 @pytest.mark.parametrize("kind", ["append", "foreachBatch append"])
 def test_a_row_per_record_is_reproduced_in_every_column(rig: JobTopic, kind: str) -> None:
     rig.run_query(clean_records, write=None if kind == "append" else append_to(f"{rig.place}/table"))

@@ -100,7 +100,6 @@ def is_window_closed(event: Event, watermark: int) -> bool:
     return event.micros // HOUR * HOUR + HOUR <= watermark
 
 
-@pytest.mark.quick("complete")
 @pytest.mark.parametrize("mode", ["append", "complete"])
 def test_native_sink(source: DataFrame, tmp_path: Path, mode: str) -> None:
     job = run(count_hourly(source), tmp_path, mode)

@@ -186,7 +186,7 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
     assert verification.checks["N4"].coverage.endswith(", 1 fold")
 
 
-@pytest.mark.quick
+@pytest.mark.quick("GateEvent")
 @pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
 def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: type[JournalRow]) -> None:
     row = make_row(row_type, pipeline=lab.lake.name)

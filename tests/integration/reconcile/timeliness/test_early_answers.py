@@ -162,7 +162,7 @@ def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> No
     )
 
 
-@pytest.mark.quick
+@pytest.mark.quick("16-4")
 @pytest.mark.parametrize(("limit", "windows"), [(17, 5), (16, 4), (1, 3)])  # both sides have 4 rows a window
 def test_the_newest_windows_are_looked_at_as_far_as_their_rows_allow(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, limit: int, windows: int

@@ -118,7 +118,7 @@ def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Sett
 
 @pytest.mark.quick
 def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
-    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=150)
     events = [
         Event(id=i, minute=max(0, i - 40) if i % 4 == 3 and i % 12 == 3 else i, logged=i, key="ab"[i % 4 == 3])
         for i in range(300)
@@ -138,8 +138,8 @@ def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> Non
 def test_the_command_keeps_what_it_found_for_the_report(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=60)
+    rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(60, seed=6)])
     lake = PipelineLake(settings, pipeline)
     driver.run_driver(lake, until="drain")
     rig.for_commands(monkeypatch, settings, topic)

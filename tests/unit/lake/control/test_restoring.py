@@ -1,5 +1,6 @@
 """Restoring rows of control tables that a foreign commit removed, and nothing else."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -30,14 +31,21 @@ def pin(settings: Settings, name: str, epoch: int) -> None:
     pins.pin(settings, version, epoch, holder="me", expires_at=NOW + timedelta(hours=1), now=NOW)
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create an installation with six pins of two pipelines."""
-    installation = Settings(home=tmp_path)
+    installation = Settings(home=tmp_path_factory.mktemp("pins"))
     for epoch in range(3):
         for name in NAMES:
             pin(installation, name, epoch)
-    return installation
+    return installation.home
+
+
+@pytest.fixture
+def settings(template: Path, tmp_path: Path) -> Settings:
+    """Return an installation of this test's own with these pins."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return Settings(home=tmp_path)
 
 
 def table(settings: Settings) -> DeltaTable:
