@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -121,10 +122,22 @@ def hostile(text: str) -> Report:
     )
 
 
+@cache
+def render_hostile(text: str) -> str:
+    """Render the page of a comparison with a text in every field, once for all tests."""
+    return page.render_page(hostile(text))
+
+
+@cache
+def render_flights() -> str:
+    """Render the page of a comparison of flights, once for all tests that only read it."""
+    return page.render_page(flights())
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_from_data_adds_no_element_and_no_attribute(text: str) -> None:
-    harmless = outline(page.render_page(hostile("harmless")))
-    page_outline = outline(page.render_page(hostile(text)))
+    harmless = outline(render_hostile("harmless"))
+    page_outline = outline(render_hostile(text))
 
     assert set(page_outline.tags) <= set(harmless.tags)
     assert {name for name, _ in page_outline.attributes} <= {name for name, _ in harmless.attributes}
@@ -132,17 +145,17 @@ def test_text_from_data_adds_no_element_and_no_attribute(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_page_has_no_control_character_from_data(text: str) -> None:
-    html = page.render_page(hostile(text))
+    html = render_hostile(text)
 
     assert [c for c in "\x1b\r\u202e" if c in html] == []
 
 
 def test_template_syntax_in_data_is_not_evaluated() -> None:
-    assert "{{ 7 * 7 }}" in "".join(outline(page.render_page(hostile("{{ 7 * 7 }}"))).said)
+    assert "{{ 7 * 7 }}" in "".join(outline(render_hostile("{{ 7 * 7 }}")).said)
 
 
 def test_page_has_one_own_script_and_no_remote_asset() -> None:
-    html = page.render_page(hostile("<script>alert(1)</script>"))
+    html = render_hostile("<script>alert(1)</script>")
     page_outline = outline(html)
     addresses = [
         value for name, value in page_outline.attributes if name in {"src", "href", "srcset", "action", "data"}
@@ -155,7 +168,7 @@ def test_page_has_one_own_script_and_no_remote_asset() -> None:
 
 
 def test_page_allows_only_its_own_script() -> None:
-    contents = [value for name, value in outline(page.render_page(flights())).attributes if name == "content"]
+    contents = [value for name, value in outline(render_flights()).attributes if name == "content"]
     digest = base64.b64encode(hashlib.sha256(page.read_script().encode()).digest()).decode()
     policy = next(content for content in contents if "default-src 'none'" in content)
 
@@ -217,11 +230,11 @@ def test_tables_of_another_origin_have_no_seal() -> None:
 
 
 def test_same_comparison_gives_the_same_page() -> None:
-    assert page.render_page(flights()) == page.render_page(flights())
+    assert page.render_page(flights()) == render_flights()
 
 
 def test_page_holds_twenty_windows_before_the_fold() -> None:
-    page_text = " ".join(outline(page.render_page(flights())).said)
+    page_text = " ".join(outline(render_flights()).said)
     windows = {cell.window_start for cell in flights().finding.differences}
 
     assert "100 of 230 cells, some of each kind, in which the sides differ" in page_text
@@ -316,10 +329,7 @@ def test_losses_are_at_the_top_and_in_their_section() -> None:
 
 
 def test_comparison_without_losses_does_not_mention_them() -> None:
-    assert (
-        "lost"
-        not in page.render_page(flights()).split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
-    )
+    assert "lost" not in render_flights().split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
 
 
 def test_hint_of_a_message_is_rendered_as_text() -> None:
