@@ -112,7 +112,6 @@ def _while_stopped(variant: str, title: str, harm: Harm) -> Fault:
         inject=partial(harm_the_notes, harm=harm),
         happened=they_changed,
         holds=(each_epoch_begins_where_the_one_before_ended,),
-        quick=variant == "b",
     )
 
 

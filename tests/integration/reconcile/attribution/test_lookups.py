@@ -54,7 +54,7 @@ CAMPAIGNS: tuple[Mapping[str, str | None], ...] = (
     {"a": "z", "b": "y"},
 )
 TWICE = -1  # a version with a key twice
-CHANGED_BY = 2  # the epoch behind which version 1 is written, while the driver runs
+CHANGED_BY = 1  # the epoch behind which version 1 is written, while the driver runs
 SQL = """
 SELECT timestamp_micros(unix_micros(at) DIV 600000000 * 600000000) AS window_start, campaign, count(*) AS views,
     CAST(sum(id) AS decimal(38,0)) AS ids
@@ -77,7 +77,7 @@ def pipeline(topic: str) -> Pipeline:
         window=Fixed(minutes=10),
         measures={"views": Count(), "ids": Sum("id")},
         lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds"),
-        max_rows_per_epoch=20,
+        max_rows_per_epoch=40,
     )
 
 
