@@ -161,7 +161,7 @@ def list_served_windows(settings: Settings) -> list[tuple[int, int, str]]:
     return [((start - micros(0)) // HOUR, sales, state) for start, sales, state in rows]
 
 
-@pytest.mark.quick
+@pytest.mark.quick("KAPPA")
 @pytest.mark.parametrize("stage", ["LAMBDA", "SHADOW", "KAPPA"])
 def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: Settings, stage: str) -> None:
     write(settings, of_stream_alone((0, 0, 1, 2)))

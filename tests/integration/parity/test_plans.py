@@ -201,7 +201,6 @@ def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, 
     assert {str(finding.construct) for finding in text} == {construct for construct, _ in expects}
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_the_jobs_are_judged_by_their_plans_as_by_their_texts(tables: Tables, job: Path) -> None:
     expected_constructs = (list_expected_constructs(job) - OUTSIDE_A_PLAN) | BY_TYPES.get(job.name, set())

@@ -146,7 +146,7 @@ def pane(hour: int, amount: int, *, epoch: int, order: int, kind: str = "early")
     return {"_kind": "pane", "_epoch": epoch, "_class": kind, "_record": about, **place, **states, **means}
 
 
-@pytest.mark.quick
+@pytest.mark.quick("accumulating")
 @pytest.mark.parametrize("way", list(Accumulation))
 def test_of_panes_the_newest_is_shown_and_may_lag(settings: Settings, way: Accumulation) -> None:
     pipeline = replace(PIPELINE, trigger=AtWatermark(early=Every("1 minute")), accumulation=way)

@@ -134,7 +134,7 @@ def test_records_of_the_past_are_in_no_delay(quick: Settings, topic: str) -> Non
 def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pipeline = rig.pipeline(topic, cap=40)
+    pipeline = rig.pipeline(topic, cap=RECORDS)
     monkeypatch.setattr(cost, "load_settings", lambda: quick)
     monkeypatch.setattr(catalogue, "get", lambda *_: pipeline)
     with pytest.raises(DefinitionError, match="expected an epoch under the definition in force"):

@@ -66,7 +66,7 @@ def test_topic_recreated_while_stopped_is_refused(quick: Settings, topic: str, e
     assert version == rig.epoch_log(lake).version
 
 
-@pytest.mark.quick
+@pytest.mark.quick("longer")
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
 def test_topic_recreated_while_running_is_refused_before_the_commit(quick: Settings, topic: str, events: int) -> None:
     pipeline = rig.pipeline(topic, cap=20)
