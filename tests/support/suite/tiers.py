@@ -3,7 +3,8 @@
 `make test` has to answer in minutes. Of the kinds of tests that start servers or draw many examples it runs those that
 are marked `quick`: of each feature the one by which a reader would know that it works, and those that decide verdicts
 (docs/tests.md). A marker with arguments selects parameters: `@pytest.mark.quick("sessions")` runs the examples that
-have this id for one of their parameters. Faults are marked in their catalogue.
+have this id for one of their parameters. Faults are marked in their catalogue. In the other folders a test or a
+parameter is marked `long` itself.
 """
 
 from collections.abc import Iterable
