@@ -22,7 +22,7 @@ from tests.integration.streaming.rig import Event
 from tests.support.pages.capabilities import note_feature
 
 EVENTS = [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(60)]
-AT_ONCE, DIES = 30, 1
+AT_ONCE, DIES = 15, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
