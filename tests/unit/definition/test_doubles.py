@@ -87,7 +87,9 @@ SMALL = [0.0, 7e-28, 5.5e-28, -7e-28, 1e-27, 1e-55, -1e-55, 5e-324, 2.0**-90, 2.
 SQUARES = st.lists(st.sampled_from(SMALL) | st.floats(-6e26, 6e26) | st.floats(-1e-26, 1e-26), min_size=2, max_size=8)
 
 
-@pytest.mark.parametrize(("measure", "plain"), [(Variance("v"), variance), (Stddev("v"), stddev)])
+@pytest.mark.parametrize(
+    ("measure", "plain"), [pytest.param(Variance("v"), variance, marks=pytest.mark.long), (Stddev("v"), stddev)]
+)
 @settings(FEW, max_examples=100)
 @example(values=[1e-55, 5e-324])
 @example(values=[7e-28, -7e-28])

@@ -192,7 +192,9 @@ def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
         assert ids == [name for name, _ in page.sections(result)]
 
 
-@pytest.mark.parametrize(("windows", "hours"), [(100_000, 1), (100_000, 24), (36_000, 1)])
+@pytest.mark.parametrize(
+    ("windows", "hours"), [(100_000, 1), pytest.param(100_000, 24, marks=pytest.mark.long), (36_000, 1)]
+)
 def test_report_of_a_hundred_thousand_windows_is_small(windows: int, hours: int) -> None:
     size, _ = report_size.measure(windows, hours)
 
