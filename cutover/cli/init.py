@@ -170,10 +170,9 @@ def _survey_nested_fields(path: Path, survey: Survey) -> Survey | None:
     guess = survey.guess()
     if guess.event_time is not None or not guess.nested or _hint_layout(guess) is not None:
         return None
-    fields = NestedFields()
-    nested_survey = Survey(is_cells=False, stated_format=survey.stated_format, nested=fields)
+    nested_survey = Survey(is_cells=False, stated_format=survey.stated_format, nested=NestedFields())
     _survey_json(path, nested_survey)
-    return None if fields.has_conflict or nested_survey.guess().event_time is None else nested_survey
+    return None if nested_survey.guess().event_time is None else nested_survey
 
 
 def _check_has_header(path: Path, line: int, header: list[str]) -> None:

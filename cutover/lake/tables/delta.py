@@ -34,11 +34,6 @@ CONFIGURATION = {
 SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
 """For a table with constant commits that is not read by version: every log file makes commits slower."""
 
-DELETION_VECTORS = "deletionVectors"
-"""Reader feature with which files may hold deleted rows."""
-
-READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
-
 
 class TableLogError(LakeError):
     """An entry of a table's log is missing, empty or was changed; `sentence` names it."""
@@ -163,26 +158,14 @@ def _reject_damaged(uri: str, *, read: bool) -> None:
 
 def _check_readable(table: DeltaTable) -> None:
     """Reject features that a reader of listed files would misread, such as deletion vectors and column mapping."""
-    features = set(table.protocol().reader_features or ()) - READ
-    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
-        features.add("columnMapping")
-    if DELETION_VECTORS in features and not _has_deletion_vectors(table):
-        features.remove(DELETION_VECTORS)
+    features = delta_log.list_unread_features(table)
     if features:
-        names = ", ".join(sorted(features))
+        names = ", ".join(features)
         msg = (
             f"Table `{table.table_uri}`: expected a table whose files hold its rows as they are, got one with {names}."
         )
         hint = "\nHint: write a copy without it (CREATE TABLE ... AS SELECT), and read that."
         raise LakeError(msg + hint, runbook="TableUnreadable")
-
-
-def _has_deletion_vectors(table: DeltaTable) -> bool:
-    """Return whether a file of the handle's version has deleted rows; a table may have the feature and none of them."""
-    try:
-        return any(batch.num_rows for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()))
-    except DeltaError:  # a vector that cannot be read
-        return True
 
 
 def local_root(table: DeltaTable) -> Path | None:

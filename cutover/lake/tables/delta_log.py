@@ -14,6 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 FOLDER = "_delta_log"
@@ -38,6 +41,9 @@ _ACTIONS = frozenset(
         "checkpointMetadata",
     }
 )
+
+_DELETION_VECTORS = "deletionVectors"
+_READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 Entry = list[dict[str, Any]]  # actions: commitInfo, txn, add, remove, ...
 
@@ -200,3 +206,21 @@ def _text(uri: str, version: int) -> str | None:
             return str(stream.read().decode("utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def list_unread_features(table: DeltaTable) -> list[str]:
+    """List the features of a table with which its files alone are not its rows."""
+    features = set(table.protocol().reader_features or ()) - _READ
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
+    if _DELETION_VECTORS in features and not _has_deletion_vectors(table):
+        features.remove(_DELETION_VECTORS)
+    return sorted(features)
+
+
+def _has_deletion_vectors(table: DeltaTable) -> bool:
+    """Return whether a file of the handle's version has deleted rows; a table may have the feature and none of them."""
+    try:
+        return any(batch.num_rows for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()))
+    except DeltaError:  # a vector that cannot be read
+        return True

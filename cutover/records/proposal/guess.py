@@ -225,10 +225,10 @@ class Survey:
 
     def _find_omissions(self, names: Mapping[str, str]) -> dict[str, str]:
         """Find the reasons for which columns are left out; `names` has those of fields with other names."""
-        reasons: dict[str, str] = {}
+        reasons = {} if self.nested is None else self.nested.find_conflicts()
         names_used: dict[str, str] = {}  # names in lower case
         for place, (name, column) in enumerate(self.columns.items(), start=1):
-            reason = _explain_omission(column, names.get(name, name), names_used, place)
+            reason = reasons.get(name) or _explain_omission(column, names.get(name, name), names_used, place)
             if reason is not None:
                 reasons[name] = reason
             else:

@@ -44,10 +44,22 @@ class NestedFields:
         """Return the values of a record by the names of their columns."""
         return {self._name(path): value for path, value in _list_fields(record, ()) if can_be_path(path)}
 
-    @property
-    def has_conflict(self) -> bool:
-        """Return whether a place is an object in one record and another value in another one."""
-        return any(path[:length] in self.names for path in self.names for length in range(1, len(path)))
+    def find_conflicts(self) -> dict[str, str]:
+        """Find the columns whose places a definition cannot have together with others, with the reason."""
+        objects = {path[:length] for path in self.names for length in range(1, len(path))}
+        mixed = {path: format_path(path) for path in self.names.keys() & objects}
+        conflicts: dict[str, str] = {}
+        spellings: dict[str, str] = {}  # place in lower case -> first spelling
+        for path, name in self.names.items():
+            starts = [path[:length] for length in range(1, len(path) + 1)]
+            places = [format_path(start) for start in starts]
+            others = [other for place in places if (other := spellings.setdefault(place.lower(), place)) != place]
+            if others:
+                conflicts[name] = f"its place differs from `{others[0]}` only by case"
+            for start in starts:
+                if start in mixed:
+                    conflicts[name] = f"`{mixed[start]}` is an object in some records alone"
+        return conflicts
 
     def _name(self, path: JsonPath) -> str:
         if path not in self.names:
