@@ -2,13 +2,15 @@
 
 Nothing here depends on a clock, a run id or the order in which an engine reads rows, so the same sides give the same
 finding, byte for byte. Rules of acceptance come with the time that decides which of them have expired.
+
+Request of a comparison.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
+from pathlib import Path
 from statistics import median
 
 import duckdb
@@ -18,22 +20,20 @@ from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Range
-from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord, list_merged_spans
 from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import causes, cells, dimension, proof
-from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
+from cutover.reconcile.attribution.attribution import Attribution, attribute_causes, compare_users_tables
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.attribution.users_tables import compare_users_tables
+from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.batch_job import compare_jobs
 from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
-from cutover.reconcile.early import answers as early_answers
-from cutover.reconcile.early import open_windows
+from cutover.reconcile.early import answers, settlement
 from cutover.reconcile.preconditions import checks, log_state, seal
 from cutover.reconcile.preconditions.seal import Examined, SealError, SealEvidence
-from cutover.reconcile.request import ComparisonRequest
+from cutover.reconcile.report import sections
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.finding import (
     DIMENSION,
@@ -52,12 +52,33 @@ from cutover.reconcile.result.measurements import OpenAnswers
 from cutover.reconcile.result.parts import JobTable, UsersTables
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
-from cutover.reconcile.result.text import count_noun
-from cutover.reconcile.verdict import decision, series, settlement
-from cutover.reconcile.verdict.acceptance import apply_rules, count_accepted_rows, describe_unfit
-from cutover.reconcile.verdict.decision import VerdictInput
+from cutover.reconcile.result.text import count_noun, format_iso_time
+from cutover.reconcile.verdict import decision
+from cutover.reconcile.verdict.decision import (
+    NOTHING,
+    Acceptance,
+    VerdictInput,
+    apply_rules,
+    count_accepted_rows,
+    describe_unfit,
+)
 from cutover.records.classes import Class
 from cutover.records.watermark import find_closed_end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRequest:
+    """Range, cut and rules of a comparison."""
+
+    start: datetime | None = None  # first window start, inclusive; None: all
+    end: datetime | None = None  # exclusive
+    epoch: int | None = None  # the batch run at this epoch's cut; None: the newest
+    log: LogReader | None = None  # source of the records that cause a difference; None: the cluster of the settings
+    acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
+    parquet: Path | None = None  # where every row that differs is written to
+    listed_rows: int = cells.ROWS_AT_MOST  # maximum number of rows in `differences`, unexplained ones first
+    compares_jobs: bool = True  # also the tables of the team's own jobs; a self-test plants defects in ours alone
+    looks_early: bool = False  # also compare the results shown before windows closed, and those of open windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +221,7 @@ class _Comparison:
             finding=self._build_finding(evidence, examined.seal, measured),
             tables=examined.tables,
             settlement=settlement.measure_settlement(sides, pipeline, evidence.records),
-            early=early_answers.measure_early_answers(sides, pipeline, evidence) if request.looks_early else None,
+            early=answers.measure_early_answers(sides, pipeline, evidence) if request.looks_early else None,
             skipped_ranges=(*opened.skipped_ranges, *open_range(pipeline, evidence.watermark)),
         )
 
@@ -224,16 +245,16 @@ class _Comparison:
             users_tables=measured.users_tables,
             events=measured.events,
             causes=measured.attribution.findings.causes,
-            waterfall=series.compute_waterfalls(sides, pipeline),
-            window_series=series.list_window_points(sides, pipeline),
-            days=series.calendar(sides),
-            lateness_histogram=series.bin_lateness(sides, pipeline),
-            epochs_series=series.list_epoch_points(evidence.records),
+            waterfall=sections.compute_waterfalls(sides, pipeline),
+            window_series=sections.list_window_points(sides, pipeline),
+            days=sections.calendar(sides),
+            lateness_histogram=sections.bin_lateness(sides, pipeline),
+            epochs_series=sections.list_epoch_points(evidence.records),
             open_answers=measured.open_answers,
-            worst_keys=series.worst_keys(sides, pipeline),
-            apart=series.measure_apart(sides),
-            segments=series.find_over_represented(sides, pipeline),
-            samples=series.list_excluded_records(sides, pipeline),
+            worst_keys=sections.worst_keys(sides, pipeline),
+            apart=sections.measure_apart(sides),
+            segments=sections.find_over_represented(sides, pipeline),
+            samples=sections.list_excluded_records(sides, pipeline),
             behind=cells.read_records_behind(sides, pipeline, limit=self.request.listed_rows),
             differences=measured.listed,
             differences_total=cells.count_cells(sides),
@@ -248,15 +269,15 @@ class _Comparison:
         if not self.request.looks_early:
             return None
         log = self.request.log
-        return open_windows.measure_open_windows(self.lake, evidence, sides, log=log, silent=self.unreachable)
+        return answers.measure_open_windows(self.lake, evidence, sides, log=log, silent=self.unreachable)
 
     def _explain_nothing(self, evidence: SealEvidence, examined: Examined, measured: _Measured) -> _Refusal:
         """Explain why nothing was compared: no window is closed, or batch can vouch for none."""
         windows, events = measured.verdict.windows, measured.events
         if windows.incomplete_because:
-            breach = _make_uncovered_breach(evidence, windows.incomplete_because)
+            breach = checks.make_uncovered_breach(evidence.run.run_id, evidence.version, windows.incomplete_because)
         else:
-            requested = _describe_range(self.request.start, self.request.end)
+            requested = checks.describe_range(self.request.start, self.request.end)
             breach = checks.make_no_window_breach(
                 self.lake.pipeline, examined.seal, windows, events, requested=requested
             )
@@ -308,30 +329,6 @@ def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
     if closed_end >= LATEST:
         return ()
     return ((pipeline.window.start_after(closed_end), FOREVER),)
-
-
-def _describe_range(start: datetime | None, end: datetime | None) -> str | None:
-    """Describe a requested range in words; None if none was requested."""
-    bounds = (("at or after", format_iso_time(start)), ("before", format_iso_time(end)))
-    return " and ".join(f"{word} {time}" for word, time in bounds if time) or None
-
-
-def format_iso_time(time: datetime | None) -> str | None:
-    """Format a time as ISO 8601 in UTC; None for None."""
-    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach:
-    counts = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
-    text = (
-        f"Batch run {evidence.run.run_id}: expected closed windows that can be judged, got none of "
-        f"{sum(windows.values()):,}: {counts} (stale: changed since batch computed it; expired: its records have left "
-        "the log; lost: the stream missed records too; doubled: the stream delivered some records twice; unread: some "
-        "records were removed before this version of the stream began). "
-        f"Hint: `cutover batch {evidence.version.pipeline}{versions.format_option(evidence.version.number)}` computes "
-        "stale windows again; the others can no longer be computed from the log."
-    )
-    return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 
 def _make_verdict_input(

@@ -23,14 +23,14 @@ from cutover.probe import Probe, silent
 from cutover.reconcile import journal_rows
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.audit import noise
-from cutover.reconcile.compare import compare_at_cut, format_iso_time
+from cutover.reconcile.compare import ComparisonRequest, compare_at_cut
 from cutover.reconcile.cost import measure as cost
-from cutover.reconcile.report import files
-from cutover.reconcile.request import ComparisonRequest
+from cutover.reconcile.report import files, sections
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetadata
-from cutover.reconcile.verdict import history, series
-from cutover.reconcile.verdict.acceptance import Acceptance
+from cutover.reconcile.result.text import format_iso_time
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.decision import Acceptance
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset
@@ -175,8 +175,8 @@ class _Run:
             run=self._describe_run(entry, seconds=seconds, has_table=has_table),
             settlement=self.outcome.settlement,
             early=self.outcome.early,
-            lives=series.list_lives(lake, finding, entry),
-            trend=series.trend(entry),
+            lives=sections.list_lives(lake, finding, entry),
+            trend=sections.trend(entry),
             self_test=None if self_test is None else self_test.rates,
             log_lateness=journal_rows.find_newest_lateness(lake),
             noise=noise.find_level(lake),

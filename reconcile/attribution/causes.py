@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.diff import Diff, diff_relations
-from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
 from cutover.reconcile.comparison.layout import SharedTable, stage
-from cutover.reconcile.comparison.sides import Sides, has_changed_rows, key_columns
+from cutover.reconcile.comparison.sides import LEFT_OUT, SWAPPED, Sides, has_changed_rows, key_columns
 from cutover.reconcile.result.finding import DIMENSION, Cause
 from cutover.records.classes import Class
 

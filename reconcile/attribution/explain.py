@@ -28,8 +28,8 @@ from cutover.reconcile.attribution import cells, log_rows
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.batch_job import compare_jobs
-from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
-from cutover.reconcile.comparison.layout import SharedTable, additive
+from cutover.reconcile.comparison.digests import MEMBERS
+from cutover.reconcile.comparison.layout import COMPONENT, SharedTable, additive
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.log_state import describe_touching

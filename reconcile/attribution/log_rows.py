@@ -10,7 +10,7 @@ not list are folded alone, then with those of each further class, in the order o
 counts. A record's class comes from the stream's ledger at its position and window, everything else from the log.
 
 Source:
-    For twins: `cutover.reconcile.comparison.duplicates`.
+    For twins: `cutover.reconcile.comparison.sides`.
 """
 
 import json

@@ -40,9 +40,8 @@ from cutover.reconcile.attribution import log_rows
 from cutover.reconcile.attribution.log_rows import FoldedPlace, LogReader, Place, Position, ReadPortion
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import MEMBERS
-from cutover.reconcile.comparison.duplicates import SWAPPED
 from cutover.reconcile.comparison.layout import SharedTable, stage, to_plain
-from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.comparison.sides import SWAPPED, Sides
 from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.finding import DIMENSION

@@ -35,13 +35,12 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
 from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.compare import compare_at_cut
-from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.finding import Difference, Finding, Verdict
+from cutover.reconcile.compare import ComparisonRequest, compare_at_cut
+from cutover.reconcile.result.finding import Difference, Finding, Verdict, place_of
 from cutover.reconcile.result.text import count_noun, duration, share
-from cutover.reconcile.verdict import audit_record, history, statistics
-from cutover.reconcile.verdict.acceptance import Acceptance, place_of
-from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict import history, statistics
+from cutover.reconcile.verdict.decision import Acceptance
+from cutover.reconcile.verdict.history import AuditState, WindowAudit
 from cutover.reconcile.verdict.statistics import DAY, SamplePlan, describe_requirement
 from cutover.reconcile.watch.collector import find_shortest, parse_retention
 from cutover.records.watermark import compute_closing_watermark, find_closed_end
@@ -88,8 +87,8 @@ def find_population(lake: PipelineLake, window_audits: Sequence[WindowAudit]) ->
     version = table_weights.check_epoch_log(lake, versions.find_current_version(lake))
     newest = EpochLog(version.uri).newest()
     closed_end = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
-    conclusive = audit_record.list_judged(window_audits, version.number)
-    wrong_windows = audit_record.find_wrong_windows(window_audits)
+    conclusive = history.list_judged(window_audits, version.number)
+    wrong_windows = history.find_wrong_windows(window_audits)
     gap = 0 if closed_end is None else _measure_gap(window, closed_end)
     stretch = max(audit.within_days * DAY, gap)
     oldest, rows = (None, {}) if closed_end is None else _count_rows(lake, closed_end - stretch, wrong_windows)
@@ -138,7 +137,7 @@ def find_audit_problem(lake: PipelineLake) -> str | None:
     if lake.pipeline.policy.audit is None:
         return None
     try:
-        population = find_population(lake, audit_record.list_audits(lake))
+        population = find_population(lake, history.list_audits(lake))
         check_feasible(lake, population)
     except CutoverError as error:
         return str(error)
@@ -237,10 +236,10 @@ def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit
         DefinitionError: The policy cannot be met with these windows, rows or this retention; nothing was recorded.
         LakeError: No window is final yet, or a table cannot be read.
     """
-    audits = audit_record.list_audits(lake)
+    audits = history.list_audits(lake)
     eligible = find_population(lake, audits)
     sample = sample_windows(eligible.windows, eligible.sample_size, seed)
-    previous_audits = audit_record.list_judged(audits, eligible.version.number)
+    previous_audits = history.list_judged(audits, eligible.version.number)
     intervals = sorted(
         {
             *sample,
@@ -255,12 +254,12 @@ def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit
         check_feasible(lake, eligible)
     result = _compare(lake, intervals, clock) if intervals else None
     audit = _describe(lake.pipeline, eligible, sample, intervals, result)
-    miss_chance = audit_record.find_common_miss_chance(previous_audits, eligible.range_end, eligible.plan.audit)
+    miss_chance = history.find_common_miss_chance(previous_audits, eligible.range_end, eligible.plan.audit)
     at = clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
     completed = replace(audit, at=at, seed=seed, power=1.0 - miss_chance * audit.missed)
     if result is None:
         return completed
-    audit_record.record_audit(lake, completed)
+    history.record_audit(lake, completed)
     log.info("windows_audited", pipeline=lake.name, state=str(completed.state), windows=len(intervals), seed=seed)
     return completed
 

@@ -33,7 +33,7 @@ from cutover.reconcile.verify.record import verify_and_record
 from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from cutover.reconcile.verdict.audit_record import WindowAudit
+    from cutover.reconcile.verdict.history import WindowAudit
 
 
 app = typer.Typer(help="Compute from the log again and compare the answers.", no_args_is_help=True)

@@ -30,7 +30,7 @@ from cutover.reconcile.report.steps import explain_line
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.finding import Difference
-from cutover.reconcile.verdict import acceptance, history, lifecycle
+from cutover.reconcile.verdict import decision, history, lifecycle
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.settings import load_settings
 
@@ -219,7 +219,7 @@ def _find_matching(lake: PipelineLake, rule: AcceptanceRule) -> list[Difference]
 
 
 def _matches(rule: AcceptanceRule, cell: Difference) -> bool:
-    return acceptance.fits(rule.model_copy(update={"measures": []}), [cell])
+    return decision.fits(rule.model_copy(update={"measures": []}), [cell])
 
 
 def _describe_others(

@@ -33,7 +33,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.comparison.layout import COMPONENT, Layout
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.finding import KeySegment
 from cutover.records.fold import SESSION, group_sessions_sql
@@ -149,7 +149,6 @@ def _lower_end(hits: int, tries: int, z_score: float) -> float:
     return (middle - width) / (1 + square / tries)
 
 
-COMPONENT = "_component"
 MEMBERS = "members"
 
 

@@ -53,6 +53,10 @@ class SharedTable(StrEnum):
     rows with its number may be of: `__first`, `__last`. Created by `settlement`."""
 
 
+COMPONENT = "_component"
+"""Column with the start of the component that a session belongs to."""
+
+
 def stage(number: int) -> str:
     """Return the name of the stream's side after `number` further classes; `sides` creates it."""
     return f"stage_{number}"
@@ -330,6 +334,37 @@ def agreement_of(pipeline: Pipeline, value: Value, *, same_definition: bool) -> 
 def additive(pipeline: Pipeline) -> tuple[str, ...]:
     """Return the measures whose values over windows add up."""
     return tuple(name for name, measure in pipeline.measures.items() if isinstance(measure, Count | Sum))
+
+
+def make_pipeline_layout(types: Mapping[str, str], pipeline: Pipeline, *, same_definition: bool) -> Layout:
+    """Return the compared columns: measures, and with the same definition their states and the number of records.
+
+    Args:
+        types: Columns of the stream's side with their types.
+        pipeline: The definition.
+        same_definition: Both sides follow it; a team's SQL may be the other one.
+    """
+    keys = ("window_start", *pipeline.key)
+    sessions = pipeline.window.merges
+    excluded = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
+    states = [name for name in types if name not in excluded] if same_definition else []
+    summed = {*additive(pipeline), "_n"}
+
+    def make_value(name: str) -> Value:
+        return agreement_of(pipeline, make_default_comparison(name, types[name]), same_definition=same_definition)
+
+    values = tuple(replace(make_value(name), additive=name in summed) for name in (*pipeline.measures, *states))
+    if not sessions:
+        values += (replace(make_value("window_end"), is_implied=True),)
+    component = COMPONENT if sessions else None
+    return Layout(
+        keys=keys,
+        values=values,
+        group=component or "window_start",
+        wide=wide_columns(types),
+        narrow=narrow_types(types),
+        component=component,
+    )
 
 
 def to_plain(value: Any) -> Any:

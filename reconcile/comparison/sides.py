@@ -8,46 +8,139 @@ if batch is a team's SQL, `stage_2` (with future rows merged); and if records ha
 merged), which is computed from the log if both sides have the same definition (`proof`). All contain only windows that
 are compared: closed at the cut, covered by batch, in the requested range; for sessions, complete components.
 `stream_log` is the epoch log up to the cut.
+
+Of records with one id (twins), batch counts the lowest log position, the stream the one that it read first. A late row
+may be a duplicate for batch, because the stream had forgotten its id, so batch has its own ledger of duplicates:
+- `batch_twins`: partial rows that batch marks as duplicates, as of the last run that computed their windows;
+- `left_out`: late rows of the stream (`__partition`, `__offset`, `window_start`) among them: batch counts their twins;
+- `swapped`: partial rows that only one of the sides counts.
+A swap is accepted only if it is balanced among twins (same window, event time and id): a record that batch counts and
+the stream marks as a duplicate has a twin that the stream counted or marked as late, and a record that only the stream
+counted has one that batch counts instead: a duplicate for the stream, or a late row of a minute whose ids it had
+forgotten. Any other swap remains an unexplained difference. Its effect on a row is read from the log (`proof`).
 """
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 import duckdb
+import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number
-from cutover.lake.batch_runs import EXPIRED, LOST, Range
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Range
 from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.views import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
+from cutover.lake.tables.schemas import batch_ledger_schema, make_arrow_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison import digests, duplicates
-from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
+from cutover.reconcile.comparison import digests
+from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.layout import (
     Layout,
     SharedTable,
-    additive,
-    agreement_of,
-    make_default_comparison,
-    narrow_types,
+    make_pipeline_layout,
     stage,
-    wide_columns,
 )
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.records.watermark import find_closed_end, is_closed_sql
 from cutover.timestamps import to_micros
+
+SWAPPED, LEFT_OUT = "swapped", "left_out"
+TRUTH = "stream_truth"
+"""View of the stream's rows without the late ones that batch marks as duplicates."""
+
+_PLACE = (
+    '_positions[1].partition AS __partition, _positions[1]."offset" AS __offset, '
+    "_positions[1].event_time AS __event, _positions[1].id AS __id"
+)
+_SAME = "a.__partition = b.__partition AND a.__offset = b.__offset AND a.window_start = b.window_start"
+_OF = "OVER (PARTITION BY window_start, __event, __id)"
+_SWAPPED = f"""
+    CREATE TEMP TABLE {SWAPPED} AS SELECT * EXCLUDE (_side) FROM (
+        SELECT a.*, 'put in' AS _side FROM stream_twins a WHERE NOT EXISTS (SELECT 1 FROM batch_twins b WHERE {_SAME})
+        UNION ALL BY NAME
+        SELECT a.*, CASE WHEN EXISTS (SELECT 1 FROM left_out b WHERE {_SAME}) THEN 'left out' ELSE 'taken out' END
+        AS _side FROM batch_twins a WHERE NOT EXISTS (SELECT 1 FROM stream_twins b WHERE {_SAME})
+        UNION ALL BY NAME SELECT window_start, __event, __id, 'merged' AS _side FROM late_rows a
+        WHERE NOT EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})
+    ) QUALIFY _side IN ('put in', 'taken out')
+    AND count(*) FILTER (_side = 'put in') {_OF} <= count(*) FILTER (_side IN ('taken out', 'left out')) {_OF}
+    AND count(*) FILTER (_side = 'taken out') {_OF} <= count(*) FILTER (_side IN ('put in', 'merged')) {_OF}
+"""
+
+
+def keeps_twins(pipeline: Pipeline) -> bool:
+    """Return whether batch has a ledger of twins; a team's SQL has none."""
+    return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
+
+
+def create_duplicate_tables(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: BatchRun) -> None:
+    """Create the tables, and the view `stream_truth`, from `stream_log`.
+
+    Args:
+        connection: Has `stream_log`.
+        lake: A pipeline with a record id.
+        run: The compared batch run.
+
+    Raises:
+        LakeError: Batch's ledger cannot be read.
+    """
+    _bind_batch(connection, lake, run)
+    connection.execute(
+        f"CREATE TEMP TABLE stream_twins AS SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
+        f" WHERE _class = '{Class.DUPLICATE}'"
+    )
+    late = f"SELECT window_start, {_PLACE} FROM {SharedTable.STREAM_LOG} WHERE _class = '{Class.LATE}'"
+    connection.execute(f"CREATE TEMP TABLE late_rows AS {late}")
+    connection.execute(f"CREATE TEMP TABLE left_out AS SELECT a.* FROM late_rows a SEMI JOIN batch_twins b ON {_SAME}")
+    make_swapped(connection)
+    positioned = f"SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
+    is_left_out = f"_class = '{Class.LATE}' AND EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})"
+    connection.execute(f"CREATE TEMP VIEW {TRUTH} AS SELECT * FROM ({positioned}) a WHERE NOT ({is_left_out})")
+
+
+def make_swapped(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create `swapped` from `stream_twins`, `batch_twins`, `late_rows` and `left_out`."""
+    connection.execute(_SWAPPED)
+
+
+def _bind_batch(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: BatchRun) -> None:
+    """Create `batch_twins`; the rows of a window that count are those of the last run that computed it."""
+    if run.ledger_version is None:
+        connection.register("batch_ledger_all", batch_ledger_schema(lake.pipeline).empty_table())
+    else:
+        uri = lake.batch_uri("batch_ledger")
+        delta.relation(connection, "batch_ledger_all", uri, version=run.ledger_version)
+    all_runs = batch_runs.read_effective_runs(lake)
+    runs = all_runs[: [batch_run.run_id for batch_run in all_runs].index(run.run_id) + 1]
+    spans = [
+        {"turn": turn, "run": batch_run.run_id, "first": start, "last": end}
+        for turn, batch_run in enumerate(runs)
+        for start, end in batch_run.computed
+    ]
+    kinds = make_arrow_schema({"turn": pa.int64(), "run": pa.string(), "first": pa.int64(), "last": pa.int64()})
+    connection.register("batch_spans", pa.Table.from_pylist(spans, schema=kinds))
+    connection.execute(
+        f"CREATE TEMP TABLE batch_twins AS WITH found AS (SELECT *, {_PLACE} FROM batch_ledger_all"
+        f" WHERE _class = '{Class.DUPLICATE}'), newest AS (SELECT window_start, max_by(run, turn) AS run FROM"
+        " (SELECT DISTINCT window_start, window_end FROM found) JOIN batch_spans"
+        " ON epoch_us(window_start) >= first AND epoch_us(window_end) <= last GROUP BY window_start)"
+        " SELECT found.* FROM found JOIN newest USING (window_start) WHERE _run = run"
+    )
+
 
 STALE = "stale"  # changed since batch computed it
 UNREAD = "unread"  # has records that had left the log before this version of the stream started
@@ -200,8 +293,8 @@ def open_sides(
             side.create_rows(connection)
         same_definition = isinstance(pipeline.batch, SameDefinition)
         merged = tuple(list_merged_classes(stream, batch))
-        if duplicates.keeps_twins(pipeline):
-            duplicates.create_duplicate_tables(connection, lake, evidence.run)
+        if keeps_twins(pipeline):
+            create_duplicate_tables(connection, lake, evidence.run)
         incomplete_ranges = list_incomplete_ranges(own_sides)
         in_range, is_final = _within(start, end), " AND ".join(f"({side.is_final_sql()})" for side in own_sides)
         is_uncovered = is_affected_sql(pipeline.window, _flatten(incomplete_ranges))
@@ -209,12 +302,13 @@ def open_sides(
         for stage_number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:stage_number]), stage_number)
         _choose(connection, pipeline, len(merged) + 1, is_compared)
+        types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {stage(0)}").fetchall()}
         yield Sides(
             connection=connection,
-            layout=_layout(connection, pipeline, same_definition=same_definition),
+            layout=make_pipeline_layout(types, pipeline, same_definition=same_definition),
             merged=merged,
             same_definition=same_definition,
-            has_twin_tables=duplicates.keeps_twins(pipeline),
+            has_twin_tables=keeps_twins(pipeline),
             open_windows=_count(connection, f"{in_range} AND NOT ({is_final})"),
             incomplete=_count_incomplete(connection, pipeline, incomplete_ranges, f"{in_range} AND {is_final}"),
             skipped_ranges=_find_skipped_ranges(connection, pipeline, incomplete_ranges, is_compared),
@@ -270,7 +364,7 @@ def _fold_further(
         connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {previous}")
         return
     same_key = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
-    log = duplicates.TRUTH if duplicates.keeps_twins(pipeline) else SharedTable.STREAM_LOG
+    log = TRUTH if keeps_twins(pipeline) else SharedTable.STREAM_LOG
     rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {changed_keys} m WHERE {same_key}))"
     unchanged = f"SELECT * FROM {previous} r WHERE NOT EXISTS (SELECT 1 FROM {changed_keys} m WHERE {same_key})"
     refolded = finish_sql(pipeline, rows, keep=classes)
@@ -280,44 +374,6 @@ def _fold_further(
 def has_changed_rows(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
     """Return whether a stage differs from the previous one."""
     return fetch_number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
-
-
-def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same_definition: bool) -> Layout:
-    """Return the compared columns: measures, and with the same definition their states and the number of records."""
-    described = connection.execute(f"DESCRIBE {stage(0)}").fetchall()
-    types = {str(row[0]): str(row[1]) for row in described}
-    keys = ("window_start", *pipeline.key)
-    sessions = pipeline.window.merges
-    excluded = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
-    states = [name for name in types if name not in excluded] if same_definition else []
-    summed = {*additive(pipeline), "_n"}
-    values = tuple(
-        replace(
-            agreement_of(pipeline, make_default_comparison(name, types[name]), same_definition=same_definition),
-            additive=name in summed,
-        )
-        for name in (*pipeline.measures, *states)
-    )
-    if not sessions:
-        values += (
-            replace(
-                agreement_of(
-                    pipeline,
-                    make_default_comparison("window_end", types["window_end"]),
-                    same_definition=same_definition,
-                ),
-                is_implied=True,
-            ),
-        )
-    component = COMPONENT if sessions else None
-    return Layout(
-        keys=keys,
-        values=values,
-        group=component or "window_start",
-        wide=wide_columns(types),
-        narrow=narrow_types(types),
-        component=component,
-    )
 
 
 def _within(start: datetime | None, end: datetime | None) -> str:

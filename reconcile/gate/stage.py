@@ -33,8 +33,8 @@ from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, Move, PresentState, decide
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.run import run_reconciliation
-from cutover.reconcile.verdict import audit_record, decision, statistics
-from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict import decision, history, statistics
+from cutover.reconcile.verdict.history import AuditState, WindowAudit
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
@@ -385,7 +385,7 @@ def roll_back_regression(lake: PipelineLake, clock: Clock) -> bool:
     Raises:
         LakeError: Another move was made at the same time, or the history cannot be read.
     """
-    audits = audit_record.list_audits(lake)
+    audits = history.list_audits(lake)
     if not audits or audits[-1].state is not AuditState.REGRESSION:
         return False
     if current_stage(lake, way_back=True) is not Stage.KAPPA:

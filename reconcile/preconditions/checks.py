@@ -6,6 +6,7 @@ window states the reasons and the next command: nothing equal to nothing proves 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby, islice
 from types import MappingProxyType
 
@@ -14,13 +15,13 @@ from cutover.engine import readback
 from cutover.engine.effective_settings import EffectiveSettings, ReportedSettings, find_drifts
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control.versions import format_option
+from cutover.lake.control.versions import Version, format_option
 from cutover.lake.epochs import epoch_log, offsets
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.reconcile.result.finding import Events, Windows
 from cutover.reconcile.result.seal import Seal, SealBreach
-from cutover.reconcile.result.text import count_noun, when
+from cutover.reconcile.result.text import count_noun, format_iso_time, when
 
 _SHOWN = 12
 
@@ -325,6 +326,26 @@ def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
         text = f"Cut of epoch {facts.run.epoch}: {recorded_pairs} accepted pairs up to it,"
         text += f" {at_cut} can still be identified: "
         yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")
+
+
+def make_uncovered_breach(run_id: str, version: Version, windows: Mapping[str, int]) -> SealBreach:
+    """Make the breach for closed windows of which batch can vouch for none."""
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
+    text = (
+        f"Batch run {run_id}: expected closed windows that can be judged, got none of "
+        f"{sum(windows.values()):,}: {counts} (stale: changed since batch computed it; expired: its records have left "
+        "the log; lost: the stream missed records too; doubled: the stream delivered some records twice; unread: some "
+        "records were removed before this version of the stream began). "
+        f"Hint: `cutover batch {version.pipeline}{format_option(version.number)}` computes "
+        "stale windows again; the others can no longer be computed from the log."
+    )
+    return SealBreach(code="uncovered", message=text, runbook="NotComparable")
+
+
+def describe_range(start: datetime | None, end: datetime | None) -> str | None:
+    """Describe a requested range in words; None if none was requested."""
+    bounds = (("at or after", format_iso_time(start)), ("before", format_iso_time(end)))
+    return " and ".join(f"{word} {time}" for word, time in bounds if time) or None
 
 
 def make_no_window_breach(

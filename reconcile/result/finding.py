@@ -244,6 +244,14 @@ class Difference:
     accepted_by: str | None = None  # name of the rule
 
 
+Place = tuple[str, str]  # window start (ISO), key (JSON)
+
+
+def place_of(cell: Difference) -> Place:
+    """Return the (window, key) row of a cell."""
+    return cell.window_start or "", json.dumps(dict(cell.key), sort_keys=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRows:
     """Outcome of an acceptance rule in one comparison."""

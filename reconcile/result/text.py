@@ -153,3 +153,8 @@ def numeric(value: Scalar) -> float:
     except ValueError:
         return 0.0
     return number_value if number_value - number_value == 0 else 0.0
+
+
+def format_iso_time(time: datetime | None) -> str | None:
+    """Format a time as ISO 8601 in UTC; None for None."""
+    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")

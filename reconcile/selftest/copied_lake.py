@@ -41,15 +41,13 @@ from cutover.reconcile.attribution.dimension import (
     find_suspects,
 )
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.compare import compare_at_cut
+from cutover.reconcile.compare import ComparisonRequest, compare_at_cut
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.finding import Finding
+from cutover.reconcile.result.finding import Finding, Place, place_of
 from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide, change_value
-from cutover.reconcile.verdict.acceptance import Place, place_of
 from cutover.records.classes import Class
 from cutover.settings import Settings
 

@@ -22,7 +22,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import are_equal
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.finding import DIMENSION
+from cutover.reconcile.result.finding import DIMENSION, Place
 from cutover.reconcile.selftest import copied_lake
 from cutover.reconcile.selftest.copied_lake import CleanCopy, OtherVersion
 from cutover.reconcile.selftest.plants import (
@@ -35,7 +35,6 @@ from cutover.reconcile.selftest.plants import (
     Row,
     Rows,
 )
-from cutover.reconcile.verdict.acceptance import Place
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.timestamps import parse_micros

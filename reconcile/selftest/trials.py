@@ -19,9 +19,8 @@ from cutover.engine import spark
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.compare import compare_at_cut
-from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.finding import DIMENSION, Finding, Verdict
+from cutover.reconcile.compare import ComparisonRequest, compare_at_cut
+from cutover.reconcile.result.finding import DIMENSION, Finding, Place, Verdict, place_of
 from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.parts import KindRates, Rate, rate
 from cutover.reconcile.selftest import copied_lake
@@ -45,7 +44,6 @@ from cutover.reconcile.selftest.drawn_plants import (
     replace_rows,
 )
 from cutover.reconcile.selftest.plants import FLIPPED, OTHER_VERSION, REORDERED, TRUNCATED, PlantSide
-from cutover.reconcile.verdict.acceptance import Place, place_of
 
 ShownRow = tuple[str, frozenset[str]]
 """Kind and causes of a row in a report."""

@@ -1,6 +1,5 @@
 """The verdict, and the history of verdicts.
 
-`decision` decides after `acceptance`; `records` and `history` order comparisons, `lifecycle` follows unexplained
-differences through them, and `audit_record` keeps audits in the same way, with the `statistics` of both. `series` and
-`settlement` are what a report shows in addition.
+`decision` applies the rules of acceptance and decides; `records` and `history` order comparisons and audits,
+`lifecycle` follows unexplained differences through them, and `statistics` are of both.
 """

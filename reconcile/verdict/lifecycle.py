@@ -17,9 +17,8 @@ from cutover.lake.journal import Journal
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.finding import Difference, Finding
+from cutover.reconcile.result.finding import Difference, Finding, Place, place_of
 from cutover.reconcile.verdict import records
-from cutover.reconcile.verdict.acceptance import Place, place_of
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros

@@ -24,8 +24,8 @@ from cutover.lake.control.served import current_stage, find_stage_start, list_mo
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verdict import audit_record, history, statistics
-from cutover.reconcile.verdict.audit_record import WindowAudit
+from cutover.reconcile.verdict import history, statistics
+from cutover.reconcile.verdict.history import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, Problem, seconds_since
 from cutover.recorded_times import RecordAge, bound_age, estimate_now, make_monotonic, measure_lag
 from cutover.records.watermark import find_closed_end
@@ -170,26 +170,26 @@ def find_audit_age(lake: PipelineLake, epochs: Sequence[EpochRecord], clock: Clo
     approved = _read_approved_audit(lake)
     if approved == statistics.describe_requirement(None):
         return None
-    all_audits = audit_record.list_audits(lake)
-    conclusive = audit_record.list_judged(all_audits, version.number)
+    all_audits = history.list_audits(lake)
+    conclusive = history.list_judged(all_audits, version.number)
     audits, now = (
         [audit for audit in conclusive if statistics.describe_requirement(audit.audit) == approved],
         clock.now(),
     )
-    allowed = audit_record.EVERY * lake.settings.alerts.audit_schedules
+    allowed = history.EVERY * lake.settings.alerts.audit_schedules
     if not epochs or not _has_unaudited_window(lake.pipeline, epochs[-1], audits, allowed, now):
         return None
     began = max(moved_at, _find_served_since(lake, version.number))
     if not audits:
         age = bound_age(began, (), now)
-        return Freshness(latest=age.not_before, schedule=audit_record.EVERY, uncertainty=age.uncertainty)
+        return Freshness(latest=age.not_before, schedule=history.EVERY, uncertainty=age.uncertainty)
     settled = make_monotonic([datetime.fromisoformat(audit.at) for audit in all_audits])
     latest = settled[all_audits.index(audits[-1])]
     now = estimate_now(now, [latest, *list_newest_time(epochs)])
     age = bound_age(latest, _list_commit_times(epochs, audits[-1].epoch), now)
     return Freshness(
         latest=max(age.not_before, began) if began <= now else age.not_before,
-        schedule=audit_record.EVERY,
+        schedule=history.EVERY,
         uncertainty=age.uncertainty,
     )
 

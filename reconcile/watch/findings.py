@@ -34,7 +34,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.seal import AHEAD_OF_CUT
 from cutover.reconcile.result.text import format_number
-from cutover.reconcile.verdict import audit_record, history, records
+from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.lifecycle import DifferenceState
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verify.record import list_open_violations
@@ -147,7 +147,7 @@ def find_regression(lake: PipelineLake) -> Regression | None:
     Raises:
         LakeError: The record of the audits cannot be read.
     """
-    audit = audit_record.find_open_regression(lake)
+    audit = history.find_open_regression(lake)
     if audit is None:
         return None
     example = visible(audit.examples[0]) if audit.examples else "none that was listed"

@@ -15,8 +15,8 @@ from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verdict import audit_record
-from cutover.reconcile.verdict.audit_record import AuditState
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.history import AuditState
 from cutover.settings import load_settings
 from tests.support.history.audits import make_audit
 from tests.support.history.journal_rows import record_stage
@@ -50,7 +50,7 @@ def record_regression() -> None:
     window_audit = make_audit(
         "flights", state=AuditState.REGRESSION, stream_version=None, unexplained=1, wrong=(3,), examples=("a row",)
     )
-    audit_record.record_audit(PipelineLake(settings, catalogue.get(settings, "flights")), window_audit)
+    history.record_audit(PipelineLake(settings, catalogue.get(settings, "flights")), window_audit)
 
 
 @pytest.mark.parametrize("stage_name", ["LAMBDA", "SHADOW"])

@@ -40,9 +40,9 @@ from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.layout import Layout, SharedTable, agreement_of, make_default_comparison, wide_columns
 from cutover.reconcile.preconditions import seal
-from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.result.finding import Difference, place_of
 from cutover.reconcile.verdict import history
-from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, place_of
+from cutover.reconcile.verdict.decision import Acceptance, apply_rules, count_accepted_rows
 from cutover.reconcile.verify.facts.facts import (
     MOST,
     BatchLedger,

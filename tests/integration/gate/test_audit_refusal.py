@@ -26,8 +26,8 @@ from cutover.reconcile.audit.window_sample import (
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.result.finding import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.verdict import audit_record
-from cutover.reconcile.verdict.audit_record import AuditState
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.history import AuditState
 from cutover.reconcile.verdict.statistics import DAY
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
@@ -120,7 +120,7 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
 ) -> None:
     lake = PipelineLake(kafka_settings, sales)
     end_of_population = find_population(lake, ()).range_end
-    audit_record.record_audit(lake, replace(AUDITED, until=end_of_population))
+    history.record_audit(lake, replace(AUDITED, until=end_of_population))
 
     heard = kafka_settings.model_copy(update={"lineage": LineageSettings(file=tmp_path / "told.jsonl")})
     window_audit = audit_windows(PipelineLake(heard, sales), seed=1, clock=SystemClock())
@@ -136,7 +136,7 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
         [],
         True,
     )
-    assert len(audit_record.list_audits(lake)) == 1
+    assert len(history.list_audits(lake)) == 1
 
 
 @pytest.mark.quick
@@ -146,7 +146,7 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     lake = PipelineLake(kafka_settings, sales)
     population = find_population(lake, ())
     wrong = replace(AUDITED, state=AuditState.REGRESSION, until=population.range_end, wrong=(max(population.rows),))
-    audit_record.record_audit(lake, wrong)
+    history.record_audit(lake, wrong)
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
     compared_counts = iter((0, 1))
     monkeypatch.setattr(
@@ -157,10 +157,10 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
 
     unseen = audit_windows(lake, seed=1, clock=SystemClock())
     assert (unseen.state, unseen.windows) == (AuditState.NOT_COMPARABLE, wrong.wrong)
-    assert audit_record.find_open_regression(lake) is not None
+    assert history.find_open_regression(lake) is not None
 
     assert audit_windows(lake, seed=1, clock=SystemClock()).state is AuditState.AGREES
-    assert audit_record.find_open_regression(lake) is None
+    assert history.find_open_regression(lake) is None
 
 
 @pytest.mark.parametrize(

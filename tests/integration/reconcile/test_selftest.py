@@ -19,18 +19,16 @@ from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import RowKind
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
-from cutover.reconcile.compare import compare_at_cut
+from cutover.reconcile.compare import ComparisonRequest, compare_at_cut
 from cutover.reconcile.journal_rows import find_newest_self_test
 from cutover.reconcile.report import page
-from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.finding import Cause, Finding, Verdict
+from cutover.reconcile.result.finding import Cause, Finding, Verdict, place_of
 from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.parts import rate
 from cutover.reconcile.selftest import copied_lake, drawn_plants, trials
 from cutover.reconcile.selftest.drawn_plants import Plant, PlantedRow
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.trials import evaluate_trial, self_test
-from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, log_of_lake, reconcile, write
 from tests.support.history.self_tests import record_passed

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cutover.definition import Audit
-from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict.history import AuditState, WindowAudit
 
 
 def make_audit(pipeline: str, **changes: Any) -> WindowAudit:

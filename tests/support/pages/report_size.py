@@ -14,12 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cutover.reconcile.attribution.cells import RECORDS_AT_MOST, ROWS_AT_MOST
-from cutover.reconcile.report import page
+from cutover.reconcile.report import page, sections
+from cutover.reconcile.report.sections import KEYS_AT_MOST, POINTS_AT_MOST, RUNS_AT_MOST, SAMPLES_AT_MOST
 from cutover.reconcile.result.finding import CellStep, Difference, Verdict, WindowPoint, WorstKey
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.verdict import series
-from cutover.reconcile.verdict.series import KEYS_AT_MOST, POINTS_AT_MOST, RUNS_AT_MOST, SAMPLES_AT_MOST
 from tests.support.history.reconciliations import flights, iso
 from tests.support.history.reports import change_report
 
@@ -43,7 +42,7 @@ def make_largest(windows: int = WINDOWS, hours: float = 1) -> Report:
         exit_code=1,
         policy=replace(base.finding.policy, within=False, unexplained=windows),
         windows=replace(base.finding.windows, compared=windows, different=windows),
-        days=series.shorten(_days(windows, hours)),
+        days=sections.shorten(_days(windows, hours)),
         window_series=tuple(_points(windows, hours)),
         epochs_series=tuple(base.finding.epochs_series[i % 329] for i in range(POINTS_AT_MOST)),
         worst_keys=tuple(WorstKey(key=_key(i), rows=9, measure="m", difference=-1) for i in range(KEYS_AT_MOST)),

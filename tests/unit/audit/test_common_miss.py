@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.definition import Audit
-from cutover.reconcile.verdict.audit_record import find_common_miss_chance
+from cutover.reconcile.verdict.history import find_common_miss_chance
 from tests.support.history.audits import make_audit
 
 DAY = 86_400_000_000

@@ -10,7 +10,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.lake.control.versions import Version
 from cutover.reconcile.audit.window_sample import Population, _evaluate_comparison
 from cutover.reconcile.result.finding import Cause, Difference, Finding, PolicyResult, Verdict, Windows
-from cutover.reconcile.verdict.audit_record import AuditState
+from cutover.reconcile.verdict.history import AuditState
 from cutover.reconcile.verdict.statistics import plan_sample
 from cutover.timestamps import format_micros
 from tests.support.history.audits import make_audit

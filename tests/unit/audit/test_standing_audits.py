@@ -11,8 +11,8 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
-from cutover.reconcile.verdict import audit_record, history
-from cutover.reconcile.verdict.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.history import AuditState, WindowAudit
 from cutover.settings import Settings
 from tests.support.history.audits import make_audit
 from tests.support.history.watch_facts import PIPELINE
@@ -41,8 +41,7 @@ def test_conclusive_audits_are_those_of_the_version_that_could_compare() -> None
 
     for number in (0, 1, None):
         assert [
-            (audit_finding.stream_version, audit_finding.state)
-            for audit_finding in audit_record.list_judged(audits, number)
+            (audit_finding.stream_version, audit_finding.state) for audit_finding in history.list_judged(audits, number)
         ] == [
             (number, AGREES),
             (number, REGRESSION),
@@ -53,8 +52,8 @@ def test_an_audit_is_stored_unchanged(settings: Settings) -> None:
     finding = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
 
     lake = PipelineLake(settings, PIPELINE)
-    assert audit_record.record_audit(lake, finding) == 0
-    assert audit_record.list_audits(lake) == (replace(finding, seen=0),)
+    assert history.record_audit(lake, finding) == 0
+    assert history.list_audits(lake) == (replace(finding, seen=0),)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_windows_stay_wrong_until_an_audit_of_any_version_agrees(
         for number, state in enumerate(states)
     ]
 
-    assert audit_record.find_wrong_windows(audits) == expected
+    assert history.find_wrong_windows(audits) == expected
 
 
 def test_an_audit_that_compared_nothing_names_no_cut_no_row_and_no_cause() -> None:
@@ -100,9 +99,9 @@ def test_a_finding_is_current_until_an_audit_agrees(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, states: list[AuditState], expected: int | None
 ) -> None:
     audits = tuple(audit(state, hour) for hour, state in enumerate(states))
-    monkeypatch.setattr(audit_record, "list_audits", lambda *_: audits)
+    monkeypatch.setattr(history, "list_audits", lambda *_: audits)
 
-    assert audit_record.find_open_regression(PipelineLake(settings, PIPELINE)) == (
+    assert history.find_open_regression(PipelineLake(settings, PIPELINE)) == (
         None if expected is None else audits[expected]
     )
 
@@ -126,23 +125,23 @@ def test_a_finding_is_current_until_a_later_complete_comparison_agrees(
     outcome = ComparisonOutcome(finding=Finding(pipeline=PIPELINE.name, seal=seal, **compared))
     lake = PipelineLake(settings, PIPELINE)
     if is_recorded_first:
-        audit_record.record_audit(lake, wrong)
+        history.record_audit(lake, wrong)
     at = NOON + timedelta(days=days)
     record(settings, outcome, at)
     if not is_recorded_first:
-        audit_record.record_audit(lake, wrong)
+        history.record_audit(lake, wrong)
 
-    (stored,) = audit_record.list_audits(lake)
+    (stored,) = history.list_audits(lake)
     assert stored.seen == (0 if is_recorded_first else 1)
-    assert audit_record.find_open_regression(lake) == (stored if stands else None)
+    assert history.find_open_regression(lake) == (stored if stands else None)
 
 
 def test_a_finding_without_a_sequence_is_current_until_an_audit_agrees(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     wrong = audit(REGRESSION)
-    monkeypatch.setattr(audit_record, "list_audits", lambda *_: (wrong,))
+    monkeypatch.setattr(history, "list_audits", lambda *_: (wrong,))
     finding = Finding(pipeline=PIPELINE.name, seal=Seal(epoch=3), verdict=Verdict.CONSISTENT, exit_code=0, sentence="")
     record(settings, ComparisonOutcome(finding=finding), NOON)
 
-    assert audit_record.find_open_regression(PipelineLake(settings, PIPELINE)) == wrong
+    assert history.find_open_regression(PipelineLake(settings, PIPELINE)) == wrong

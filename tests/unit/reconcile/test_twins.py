@@ -10,7 +10,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.reconcile.attribution.causes import _select_records_sql
 from cutover.reconcile.attribution.log_rows import Place
 from cutover.reconcile.attribution.proof import _read_places, find_broken_places
-from cutover.reconcile.comparison import duplicates
+from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 
@@ -33,7 +33,7 @@ def test_swaps_are_accepted_only_among_twins(case: str) -> None:
             connection.execute(f"CREATE TEMP TABLE {name} ({kinds})")
             for offset, number in given_rows.get(name, ()):
                 connection.execute(f"INSERT INTO {name} VALUES (0, 0, {offset}, 7, {number})")  # noqa: S608 -- ours
-        duplicates.make_swapped(connection)
+        sides.make_swapped(connection)
         swapped_offsets = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
 
     assert [offset for (offset,) in swapped_offsets] == expected
@@ -46,7 +46,7 @@ def test_a_late_record_that_is_a_duplicate_in_batch_explains_nothing() -> None:
             " ('late', 1, 3, 0), ('malformed', 0, 9, 0)) t(_class, _partition, _offset, window_start)"
         )
         connection.execute(
-            f"CREATE TEMP TABLE {duplicates.LEFT_OUT} AS SELECT 0 AS __partition, 3 AS __offset, 0 AS window_start"
+            f"CREATE TEMP TABLE {sides.LEFT_OUT} AS SELECT 0 AS __partition, 3 AS __offset, 0 AS window_start"
         )
 
         def read(*, has_twin_tables: bool) -> set[tuple[int, int]]:

@@ -3,14 +3,13 @@
 from dataclasses import replace
 
 from cutover.reconcile.cost.measure import fold
-from cutover.reconcile.report import files, page
+from cutover.reconcile.report import files, page, sections
 from cutover.reconcile.report.drawings import curves
 from cutover.reconcile.result.cost import describe_lines
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_early
 from cutover.reconcile.result.measurements import EarlyAnswers, EarlyPoint
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import SELF_TEST, flights
 from tests.support.history.reports import change_report
 from tests.unit.cost.test_fold import batch, epoch, make_cost
@@ -49,7 +48,7 @@ def test_the_epoch_that_closes_all_windows_has_no_lag() -> None:
     live = replace(epoch(0, None), max_event={0: 100 * SECOND}, watermark_after=90 * SECOND, processing_time="")
     final = replace(live, epoch=1, watermark_after=5_000 * SECOND, final=True)
 
-    assert [point.lag for point in series.list_epoch_points([live, final])] == [10.0, None]
+    assert [point.lag for point in sections.list_epoch_points([live, final])] == [10.0, None]
 
 
 def test_a_run_without_comparison_has_no_figures_in_the_trend() -> None:

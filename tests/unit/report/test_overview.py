@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from cutover.reconcile.report import page
+from cutover.reconcile.report import page, sections
 from cutover.reconcile.report.drawings import curves, windows
 from cutover.reconcile.result.finding import SideNames, Verdict, Waterfall, WaterfallStep
 from cutover.reconcile.result.parts import CalendarDay
-from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 from tests.support.pages import report_size
@@ -96,7 +95,7 @@ def test_first_of_march_of_2026_is_in_the_ninth_week_on_a_sunday() -> None:
 @settings(deadline=None)
 @given(calendar_days=DAYS, max_days=st.integers(1, 12))
 def test_months_and_years_hold_the_same_windows(calendar_days: list[CalendarDay], max_days: int) -> None:
-    short = series.shorten(calendar_days, max_days)
+    short = sections.shorten(calendar_days, max_days)
 
     def count(calendar_days: list[CalendarDay]) -> tuple[int, int, int]:
         return (
@@ -114,7 +113,7 @@ def test_hundred_thousand_windows_of_a_day_are_months() -> None:
     first_day = datetime(1950, 1, 1, tzinfo=UTC)
     all_days = [day(f"{first_day + timedelta(days=i):%Y-%m-%d}", late=1) for i in range(40_000)]
 
-    short = series.shorten(all_days)
+    short = sections.shorten(all_days)
 
     assert (len(short), short[0].day, short[0].windows) == (1315, "1950-01", 31 * 24)
 

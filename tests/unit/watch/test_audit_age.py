@@ -13,8 +13,8 @@ from cutover.definition.windows.kinds import Sessions
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.verdict import audit_record, statistics
-from cutover.reconcile.verdict.audit_record import AuditState
+from cutover.reconcile.verdict import history, statistics
+from cutover.reconcile.verdict.history import AuditState
 from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings
@@ -66,7 +66,7 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
         windows=(0,),
         stream_version=version,
     )
-    audit_record.record_audit(PipelineLake(settings, pipeline), window_audit)
+    history.record_audit(PipelineLake(settings, pipeline), window_audit)
 
 
 def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:

@@ -9,11 +9,11 @@ import pytest
 from cutover.definition import Count, Sessions
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.early import answers
+from cutover.reconcile.early.settlement import AGES
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_early
 from cutover.reconcile.result.measurements import EarlyAnswers
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.verdict.settlement import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,

@@ -124,7 +124,7 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
 
 
 def test_windows_beyond_what_is_read_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cutover.reconcile.early.open_windows.MOST_RECORDS", 2)
+    monkeypatch.setattr("cutover.reconcile.early.answers.MOST_RECORDS", 2)
 
     _, open_answers = compare_open_windows(
         settings, lake_of([*CLEAN, *(Sale(hour=CLOSED_UNTIL + n) for n in range(5))])

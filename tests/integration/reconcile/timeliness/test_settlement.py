@@ -11,11 +11,11 @@ import pytest
 from cutover.definition import Count, Lateness, Pipeline, Sessions
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cost.measure import parse_agreement, price
+from cutover.reconcile.early.settlement import AGES
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_settlement
 from cutover.reconcile.result.parts import FEW, Settlement, SettlementPoint
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.verdict.settlement import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,

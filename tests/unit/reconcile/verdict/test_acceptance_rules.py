@@ -8,8 +8,8 @@ import pytest
 
 from cutover.definition.model.policy import AcceptanceRule, AcceptanceRules
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
-from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, place_of
+from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState, place_of
+from cutover.reconcile.verdict.decision import Acceptance, apply_rules, count_accepted_rows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 AT = "2026-01-01T00:00:00Z"

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.reconcile.early.settlement import AGES, MINUTE, CompletedWindow, find_complete_age, list_ages
 from cutover.reconcile.result.parts import NEARLY_ALL
-from cutover.reconcile.verdict.settlement import AGES, MINUTE, CompletedWindow, find_complete_age, list_ages
 
 DAY = 1440 * MINUTE
 

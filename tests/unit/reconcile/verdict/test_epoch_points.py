@@ -1,24 +1,24 @@
 """Points of a chart over epochs: one per epoch, or one for several consecutive ones if there are many."""
 
-from cutover.reconcile.verdict import series
+from cutover.reconcile.report import sections
 from tests.support.history.watch_facts import make_epoch
 
 
 def test_few_epochs_have_a_point_each() -> None:
-    points = series.list_epoch_points([make_epoch(number, records=10 + number, seconds=0.5) for number in range(3)])
+    points = sections.list_epoch_points([make_epoch(number, records=10 + number, seconds=0.5) for number in range(3)])
 
     assert [(point.epoch, point.records, point.seconds) for point in points] == [
         (0, 10, 0.5),
         (1, 11, 0.5),
         (2, 12, 0.5),
     ]
-    assert series.list_epoch_points([]) == ()
+    assert sections.list_epoch_points([]) == ()
 
 
 def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_of_all() -> None:
-    many = 2 * series.POINTS_AT_MOST + 1
+    many = 2 * sections.POINTS_AT_MOST + 1
 
-    points = series.list_epoch_points(
+    points = sections.list_epoch_points(
         [make_epoch(number, records=1 + number % 3, seconds=0.25) for number in range(many)]
     )
 
@@ -28,9 +28,9 @@ def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_
 
 
 def test_epochs_have_a_point_each_up_to_the_limit() -> None:
-    numbers = range(series.POINTS_AT_MOST)
+    numbers = range(sections.POINTS_AT_MOST)
 
-    assert [point.epoch for point in series.list_epoch_points([make_epoch(number) for number in numbers])] == list(
+    assert [point.epoch for point in sections.list_epoch_points([make_epoch(number) for number in numbers])] == list(
         numbers
     )
 
@@ -38,6 +38,6 @@ def test_epochs_have_a_point_each_up_to_the_limit() -> None:
 def test_lag_is_from_the_newest_event_of_all_partitions_to_the_watermark_in_seconds() -> None:
     epoch = make_epoch(1, max_event={0: 5_000_000, 1: 9_000_000}, watermark_after=3_000_000)
 
-    assert series.list_epoch_points([epoch])[0].lag == 6.0
-    assert series.list_epoch_points([make_epoch(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
-    assert series.list_epoch_points([make_epoch(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None
+    assert sections.list_epoch_points([epoch])[0].lag == 6.0
+    assert sections.list_epoch_points([make_epoch(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
+    assert sections.list_epoch_points([make_epoch(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition.model.policy import AcceptanceRule, AcceptanceRules
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
-from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, describe_unfit, fits
+from cutover.reconcile.verdict.decision import Acceptance, apply_rules, count_accepted_rows, describe_unfit, fits
 from tests.unit.reconcile.verdict.test_acceptance_rules import AT, NOW, cell
 
 LATER = "2026-01-01T01:00:00Z"

@@ -14,9 +14,9 @@ from cutover.definition.windows.kinds import Global
 from cutover.engine import queries
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value, make_default_comparison
+from cutover.reconcile.report import sections
 from cutover.reconcile.result.finding import Apart, SampleRecord
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
-from cutover.reconcile.verdict import series
 
 LAYOUT = Layout(
     keys=("window_start", "shop"),
@@ -70,7 +70,7 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
     ledger_rows = (f"('late', {at(1)}, 'a')", f"('late', {at(1)}, 'b')", f"('late', {at(1)}, 'c')")
     create_table(connection, "ledger_keys", "_class, window_start, shop", *ledger_rows)
 
-    assert series.calendar(sides(connection)) == (
+    assert sections.calendar(sides(connection)) == (
         CalendarDay(day="2026-01-01", windows=2, different=1, causes={"late": 3, "unexplained": 1}),
         CalendarDay(day="2026-01-02", windows=1, different=0, causes={}),
         CalendarDay(day="2026-01-04", windows=1, different=1, causes={"unexplained": 1}),
@@ -86,7 +86,7 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
     ],
 )
 def test_days_stay_as_they_are_as_long_as_there_is_room(max_days: int, expected: list[str]) -> None:
-    calendar_days = series.shorten(
+    calendar_days = sections.shorten(
         [
             CalendarDay(day=day, windows=5, different=2, causes={"late": 1, "future": 2})
             for day in ("2026-01-30", "2026-01-31", "2026-02-01")
@@ -150,7 +150,7 @@ def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connect
         *few,
     )
 
-    sample_records = series.list_excluded_records(sides(connection), SALES)
+    sample_records = sections.list_excluded_records(sides(connection), SALES)
 
     assert [(record.class_, record.partition, record.offset) for record in sample_records] == [
         *(("late", 0, offset) for offset in range(20)),
@@ -179,7 +179,7 @@ def test_amounts_are_apart_in_measures_that_are_numbers_and_in_rows_that_both_si
     rows = ("('changed', 10, 13, 'x', 'y', 1, 2)", "('missing', 10, NULL, 'x', NULL, 1, NULL)")
     create_table(connection, SharedTable.TOUCHED, columns, *rows, "('masked', 5, 6, 'x', 'y', 1, 2)")
 
-    assert series.measure_apart(sides(connection)) == (
+    assert sections.measure_apart(sides(connection)) == (
         Apart(column="total", rows=1, above=1, mean=3.0, p50=3.0, p90=3.0, p99=3.0, largest=3.0),
     )
 
@@ -192,7 +192,7 @@ def frequent(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[
     agreeing_rows = [f"({at(5, hour)}, 'a')" for hour in range(3, 6)] + [f"({at(6, hour)}, 'a')" for hour in range(2)]
     other_rows = [f"({at(6 + n // 20, n % 20)}, 'b')" for n in range(60)]
     create_table(connection, "stage_0", "window_start, shop", *agreeing_rows, *other_rows)
-    key_segments = series.find_over_represented(sides(connection), pipeline)
+    key_segments = sections.find_over_represented(sides(connection), pipeline)
     return {f"{segment.column} {segment.value}": (segment.different, segment.rows) for segment in key_segments}
 
 

@@ -12,8 +12,8 @@ import pytest
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
+from cutover.reconcile.report import sections
 from cutover.reconcile.result.finding import LatenessBin, Waterfall, WaterfallStep, WindowPoint
-from cutover.reconcile.verdict import series
 
 MINUTE = 60_000_000
 NOON = "TIMESTAMPTZ '2026-01-05 12:00:00+00'"  # a Monday
@@ -67,7 +67,7 @@ def test_waterfall_has_a_step_for_each_cause_that_changes_the_total(tables: Tabl
     rows = "(10, 15, 35, 41, 1, 1, 2, 2), (NULL, 6, 6, 7, NULL, 1, 1, 1), (3, 3, 3, NULL, 1, 1, 1, 1)"
     tables.create(SharedTable.TOUCHED, f"SELECT * FROM (VALUES {rows}) t({columns})")  # noqa: S608 -- ours
 
-    waterfalls = series.compute_waterfalls(tables.sides("late", "future"), SALES)
+    waterfalls = sections.compute_waterfalls(tables.sides("late", "future"), SALES)
 
     assert waterfalls == (
         Waterfall(
@@ -100,7 +100,7 @@ def test_each_window_is_a_point_with_the_first_total_of_both_sides_and_its_rows_
     )
     tables.create(SharedTable.TOUCHED, f"SELECT {NOON} AS window_start UNION ALL SELECT {NOON}")
 
-    assert series.list_window_points(tables.sides(), SALES) == (
+    assert sections.list_window_points(tables.sides(), SALES) == (
         WindowPoint(window_start="2026-01-05T12:00:00Z", streaming=3, batch=3 + 4, different_rows=2, windows=1),
         WindowPoint(window_start="2026-01-05T13:00:00Z", streaming=6, batch=None, different_rows=0, windows=1),
     )
@@ -112,7 +112,7 @@ def test_windows_without_a_measure_that_adds_up_are_counted_all_the_same(tables:
         name="sales", source=SALES.source, key=SALES.key, window=SALES.window, measures={"most": Max("amount")}
     )
 
-    assert series.list_window_points(tables.sides(), pipeline) == (
+    assert sections.list_window_points(tables.sides(), pipeline) == (
         WindowPoint(window_start="2026-01-05T12:00:00Z", streaming=None, batch=None, different_rows=0),
     )
 
@@ -134,7 +134,7 @@ def test_many_windows_share_points_of_the_shortest_round_time_that_makes_few(
     starts = f"SELECT {NOON} - INTERVAL 12 HOUR + to_minutes(i * {apart}) AS opens FROM range({windows}) r(i)"  # noqa: S608 -- ours
     tables.create_starts(starts)
 
-    window_points = series.list_window_points(tables.sides(), SALES)
+    window_points = sections.list_window_points(tables.sides(), SALES)
 
     assert (len(window_points), window_points[0].windows) == (points, first_windows)
     assert (sum(point.windows for point in window_points), sum(int(str(point.batch)) for point in window_points)) == (
@@ -147,7 +147,7 @@ def test_weeks_begin_on_mondays(tables: Tables) -> None:
     friday = datetime(2026, 1, 2, tzinfo=UTC)
     tables.create_starts(f"SELECT TIMESTAMPTZ '{friday}' + to_days(i::INTEGER) AS opens FROM range(1200) r(i)")  # noqa: S608 -- ours
 
-    window_points = series.list_window_points(tables.sides(), SALES)
+    window_points = sections.list_window_points(tables.sides(), SALES)
 
     starts = [friday, *(friday + timedelta(days=3 + 7 * week) for week in range(len(window_points) - 1))]
     assert [point.window_start for point in window_points] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in starts]
@@ -157,13 +157,13 @@ def test_a_point_of_several_windows_has_the_rows_that_differ_in_all_of_them(tabl
     tables.create_starts(f"SELECT {NOON} + to_days(i::INTEGER) AS opens FROM range(1200) r(i)")  # noqa: S608 -- ours
     tables.create(SharedTable.TOUCHED, f"SELECT {NOON} + to_days(unnest([0, 0, 6, 7])::INTEGER) AS window_start")
 
-    assert [point.different_rows for point in series.list_window_points(tables.sides(), SALES)[:3]] == [3, 1, 0]
+    assert [point.different_rows for point in sections.list_window_points(tables.sides(), SALES)[:3]] == [3, 1, 0]
 
 
 def test_windows_a_microsecond_apart_have_a_point_each(tables: Tables) -> None:
     tables.create_starts(f"SELECT {NOON} + to_microseconds(i) AS opens FROM range(4) r(i)")  # noqa: S608 -- ours
 
-    assert [point.windows for point in series.list_window_points(tables.sides(), SALES)] == [1, 1, 1, 1]
+    assert [point.windows for point in sections.list_window_points(tables.sides(), SALES)] == [1, 1, 1, 1]
 
 
 def lateness(tables: Tables, *minutes: float) -> tuple[LatenessBin, ...]:
@@ -178,7 +178,7 @@ def lateness(tables: Tables, *minutes: float) -> tuple[LatenessBin, ...]:
         SharedTable.LEDGER,
         f"SELECT _epoch, _class, make_timestamptz({60 * MINUTE}) AS window_end FROM (VALUES {late}) t(_epoch, _class)",  # noqa: S608 -- ours
     )
-    return series.bin_lateness(tables.sides("late"), SALES)
+    return sections.bin_lateness(tables.sides("late"), SALES)
 
 
 def test_late_records_are_counted_by_how_long_their_window_had_been_closed(tables: Tables) -> None:

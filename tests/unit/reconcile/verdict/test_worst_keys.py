@@ -7,8 +7,8 @@ import duckdb
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.measures.kinds import Measure
 from cutover.reconcile.comparison.layout import Layout, SharedTable, make_default_comparison
+from cutover.reconcile.report.sections import worst_keys
 from cutover.reconcile.result.finding import WorstKey
-from cutover.reconcile.verdict.series import worst_keys
 
 ROWS = "('a', 10, 7), ('a', NULL, 5), ('b', 3, NULL), ('c', 1, 9)"  # shop, streaming, batch
 

@@ -11,11 +11,12 @@ from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import DifferenceEvent
+from cutover.reconcile.report import sections
 from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict, Windows
 from cutover.reconcile.result.parts import DifferenceLife
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
-from cutover.reconcile.verdict import history, lifecycle, series
+from cutover.reconcile.verdict import history, lifecycle
 from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference
 from cutover.reconcile.verdict.records import RecordedComparison
@@ -259,7 +260,7 @@ def test_a_report_dates_each_listed_unexplained_row(settings: Settings) -> None:
         cell("a"), cell("a", measure="other"), cell("b", "2026-01-01T02:00:00Z"), cell("c", cause="late")
     )
 
-    lives = series.list_lives(PipelineLake(settings, SALES), finding, place(settings, finding))
+    lives = sections.list_lives(PipelineLake(settings, SALES), finding, place(settings, finding))
 
     life_fields: dict[str, Any] = {"rule": None, "returned": 0, "first_seen": "2026-01-02T00:00:00Z"}
     assert lives == (
@@ -281,6 +282,6 @@ def test_no_row_has_a_history_without_comparison_or_for_another_version(settings
     other_version = settings.model_copy(update={"stream_version": 0})
 
     lake = PipelineLake(settings, SALES)
-    assert series.list_lives(lake, broken, place(settings, broken)) == ()
-    assert series.list_lives(PipelineLake(other_version, SALES), finding, place(settings, finding)) == ()
-    assert series.list_lives(lake, comparison(), place(settings, comparison())) == ()
+    assert sections.list_lives(lake, broken, place(settings, broken)) == ()
+    assert sections.list_lives(PipelineLake(other_version, SALES), finding, place(settings, finding)) == ()
+    assert sections.list_lives(lake, comparison(), place(settings, comparison())) == ()

@@ -13,11 +13,12 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.lake.control import versions
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.pipeline_lake import PipelineLake
+from cutover.reconcile.report import sections
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.parts import RunOfTrend
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, TablesRead
-from cutover.reconcile.verdict import history, records, series
+from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.history import RANGES_AT_MOST, HistoryEntry
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
@@ -287,11 +288,11 @@ def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> Non
         "rows": {"missing": 1, "extra": 2, "changed": 4, "compared": 99},
         "causes": {"unexplained": {"rows": 5}},
     }
-    lines = [line(n, n) for n in range(series.RUNS_AT_MOST)]
+    lines = [line(n, n) for n in range(sections.RUNS_AT_MOST)]
 
-    runs = series.trend(entry(line(900, 900, "DIVERGED", said=result_fields), *lines, line(99, 99, said=TO)))
+    runs = sections.trend(entry(line(900, 900, "DIVERGED", said=result_fields), *lines, line(99, 99, said=TO)))
 
-    assert [run.epoch for run in runs] == [*range(1, series.RUNS_AT_MOST), 900]
+    assert [run.epoch for run in runs] == [*range(1, sections.RUNS_AT_MOST), 900]
     assert runs[-1] == RunOfTrend(
         run_id="r900",
         at="2026-01-02T15:00:00Z",
@@ -307,7 +308,7 @@ def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> Non
 
 
 def test_a_comparison_that_compared_nothing_has_no_numbers_in_what_a_report_shows() -> None:
-    (run,) = series.trend(entry(line(0, None, "NOT_COMPARABLE", said={"rows": None})))
+    (run,) = sections.trend(entry(line(0, None, "NOT_COMPARABLE", said={"rows": None})))
 
     assert run == RunOfTrend(
         run_id="r0",

@@ -40,10 +40,10 @@ from cutover.reconcile.result.finding import (
     WaterfallStep,
     WindowPoint,
     WorstKey,
+    place_of,
 )
 from cutover.reconcile.result.parts import CalendarDay, DifferenceLife, RunOfTrend
 from cutover.reconcile.verdict import lifecycle, records
-from cutover.reconcile.verdict.acceptance import place_of
 from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import OpenDifference
 from cutover.reconcile.verdict.records import RecordedComparison
