@@ -62,20 +62,14 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
         DefinitionError: No field of the records is a time.
     """
     times = list_event_times(shape, sample, stated)
-    columns = sample.guess.columns
     if not times:
-        raise _reject_times(shape, sample, stated)
+        raise sample.reject_times(shape.topic, stated.event_time or shape.deduplicated_time)
     basis = f"sample of {count_noun(sample.records, 'record')}"
-    if stated.event_time is not None:
-        seen_event = Seen(text="--event-time")
-    elif shape.deduplicated_time is not None:
-        seen_event = Seen(text=f"state of the deduplication: `{shape.deduplicated_time}`")
-    else:
-        seen_event = Seen(text=f"{basis}: {'its only time' if len(times) == 1 else 'of the times ' + ', '.join(times)}")
     parse = Seen(text="Spark's from_json with its default options, as most jobs read JSON", is_guess=True)
     if sample.parse == "avro":
         parse = Seen(text=f"{basis}: values in Avro, in the wire format of a schema registry")
     topic = Seen(text="offsets of the checkpoint")
+    columns = sample.guess.columns
     names = {column.name for column in columns}
     return JobDraft(
         name=name,
@@ -98,30 +92,31 @@ def begin_draft(name: str, checkpoint: str, shape: QueryShape, sample: RecordSam
         drops_late=shape.drops_late,
         reads_uncommitted=sample.offsets > sample.records,
         where=stated.where,
-        seen={"topic": topic, "event_time": seen_event, "time_format": Seen(text=basis), "parse": parse},
+        seen={
+            "topic": topic,
+            "event_time": _describe_event_time(times, shape, sample, stated),
+            "time_format": Seen(text=basis),
+            "parse": parse,
+        },
     )
 
 
-def _reject_times(shape: QueryShape, sample: RecordSample, stated: Stated) -> DefinitionError:
-    """Return the error of records without an event time."""
-    if not sample.records:
-        msg = f"Topic `{shape.topic}`: expected records by which a definition can be tested, it holds none."
-        return DefinitionError(msg + "\nHint: its retention may have removed those that the query has read.")
-    expected = stated.event_time or shape.deduplicated_time
-    fields = ", ".join(f"{column.name} ({column.type})" for column in sample.guess.columns) or "none"
-    records = count_noun(sample.records, "record")
-    named = f" `{expected}`" if expected else ""
-    msg = f"Topic `{shape.topic}`: expected records in JSON or Avro with a time{named}, got {records}"
-    if sample.malformed:
-        msg += f", {sample.malformed:,} of them in another format"
-    hint = "`--event-time FIELD` names the time, and `--time-format PATTERN` how it is written."
-    return DefinitionError(f"{msg}, with the fields {fields}.\nHint: {hint}")
+def _describe_event_time(times: Sequence[str], shape: QueryShape, sample: RecordSample, stated: Stated) -> Seen:
+    """Describe why the first of some times is the event time, and how many of its values are none."""
+    text = f"sample of {count_noun(sample.records, 'record')}: "
+    text += "its only time" if len(times) == 1 else f"of the times {', '.join(times)}"
+    if stated.event_time is not None:
+        text = "--event-time"
+    elif shape.deduplicated_time is not None:
+        text = f"state of the deduplication: `{shape.deduplicated_time}`"
+    nulls = f"; {sample.text_times[times[0]].describe_nulls()}" if times[0] in sample.text_times else ""
+    return Seen(text=f"{text}{nulls}")
 
 
 def list_event_times(shape: QueryShape, sample: RecordSample, stated: Stated) -> list[str]:
     """List the fields that may be the event time, the most likely one first."""
     times = {column.name: column for column in sample.guess.columns if column.type == "timestamp"}
-    known = stated.event_time or (None if shape.deduplicated_time is None else shape.deduplicated_time)
+    known = stated.event_time or shape.deduplicated_time
     if known is not None:
         name = _find_field(known, times)
         if name is not None or stated.event_time is not None:

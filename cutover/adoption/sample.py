@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from cutover.adoption.filters import MAX_VALUES
+from cutover.counts import count_noun
 from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.topic import (
     JsonField,
@@ -20,21 +21,24 @@ from cutover.definition.model.topic import (
 )
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.output.cells import visible
 from cutover.records.csv_files import make_name
 from cutover.records.parsing.avro_layout import list_readable_columns
 from cutover.records.parsing.parsed_record import JsonNumber, JsonObject
 from cutover.records.parsing.writer_schemas import HEAD_BYTES, find_schema
 from cutover.records.proposal.change_events import find_envelope, flatten_event, name_event_fields
+from cutover.records.proposal.columns import ColumnValues, is_time_text
 from cutover.records.proposal.guess import Column, Guess, Survey
 from cutover.records.proposal.names import is_reference_name, is_time_name
+from cutover.records.record_files import format_json_value
 from cutover.records.reference.parse import parse_object, parse_record
 from cutover.timestamps import format_micros
 
 SAMPLED_AT_EACH_END = 2_000
 """Records of a partition, the oldest and the newest ones, from which the schema is inferred."""
 
-MIN_NUMBERS = 0.9
-"""Share of the values of a field that have to be numbers, so that it is tried as one."""
+MIN_NUMBERS = MIN_TIMES = 0.9
+"""Share of the values of a field that have to be numbers, or times, so that it is tried as one."""
 
 _NUMBER = re.compile(r"[+-]?([0-9]+)(?:[.]([0-9]*))?(?:[eE][+-]?[0-9]{1,2})?")
 _MAX_DEPTH = 5  # of objects in a record whose fields become columns
@@ -53,6 +57,8 @@ class RecordSample:
     parse: ParseForm = "from_json"
     text_numbers: Mapping[str, int] = field(default_factory=dict)
     """Column whose values are mostly numbers, of which some are texts -> values that are no numbers."""
+    text_times: Mapping[str, "TimeTexts"] = field(default_factory=dict)
+    """Column at least half of whose values are times, and some are not."""
 
     def state_types(self, types: Mapping[str, str]) -> "RecordSample":
         """Return the sample with types that the caller states; they win over inference.
@@ -76,6 +82,26 @@ class RecordSample:
             form = "iso" if kind == "timestamp" else ""
             columns[name] = replace(columns.get(name, Column(name=name, type=kind, form=form)), type=kind)
         return replace(self, guess=replace(self.guess, columns=tuple(columns.values())))
+
+    def reject_times(self, topic: str, expected_name: str | None) -> DefinitionError:
+        """Return the error of records without an event time.
+
+        Args:
+            topic: Its name.
+            expected_name: Field that has to be the event time, if one is known.
+        """
+        if not self.records:
+            msg = f"Topic `{topic}`: expected records by which a definition can be tested, it holds none."
+            return DefinitionError(msg + "\nHint: its retention may have removed those that the query has read.")
+        fields = ", ".join(f"{column.name} ({column.type})" for column in self.guess.columns) or "none"
+        named = f" `{expected_name}`" if expected_name else ""
+        msg = f"Topic `{topic}`: expected records in JSON or Avro with a time{named}, got "
+        msg += count_noun(self.records, "record")
+        if self.malformed:
+            msg += f", {self.malformed:,} of them in another format"
+        msg = " ".join((f"{msg}, with the fields {fields}.", *map(TimeTexts.describe, self.text_times.values())))
+        hint = "`--event-time FIELD` names the time, and `--time-format PATTERN` how it is written."
+        return DefinitionError(f"{msg}\nHint: {hint}")
 
 
 def sample_records(client: LogClient, topic: str, time_format: str | None = None) -> RecordSample:
@@ -112,6 +138,8 @@ class RecordSampler:
         self._records = 0
         self._framed: list[RawRecord] = []  # as a registry's clients write them
         self._numbers: dict[str, NumberTexts] = {}
+        self._times: dict[str, TimeTexts] = {}
+        self._time_format = time_format
 
     def add(self, record: RawRecord) -> None:
         """Add a record; one that is no JSON object is counted."""
@@ -132,6 +160,9 @@ class RecordSampler:
         for name, value in values.items():
             if value is not None:
                 self._numbers.setdefault(name, NumberTexts()).add(value)
+                if name not in self._times:
+                    self._times[name] = TimeTexts(ColumnValues(name, is_cell=False, stated_format=self._time_format))
+                self._times[name].add(record.offset, value)
 
     def _name_values(self, members: Mapping[str, Any]) -> dict[str, Any]:
         if self._survey.envelope is not None:
@@ -171,6 +202,7 @@ class RecordSampler:
                     self._survey.malformed += 1
         else:
             self._survey.malformed += len(self._framed)
+        text_times = {} if is_avro else self._replace_text_times()
         guess = self._survey.guess()
         columns = tuple(
             column if column.type == "timestamp" else replace(column, type=types.get(column.name, column.type))
@@ -186,7 +218,57 @@ class RecordSampler:
             offsets=self._records,
             parse="avro" if is_avro else "from_json",
             text_numbers=text_numbers,
+            text_times=text_times,
         )
+
+    def _replace_text_times(self) -> dict[str, "TimeTexts"]:
+        """List fields with times and other values; those that are mostly times are inferred from the times alone."""
+        mixed = {name: times for name, times in self._times.items() if times.are_mixed}
+        for name, times in mixed.items():
+            if times.are_usual:
+                self._survey.columns[name] = times.times
+        return mixed
+
+
+@dataclass(slots=True)
+class TimeTexts:
+    """Values of a field that are times in text, and those that are not."""
+
+    times: ColumnValues
+    others: int = 0
+    example: Any = None  # first value that is no time
+    has_numbers: bool = False  # which `from_json` reads as seconds
+
+    def add(self, offset: int, value: Any) -> None:
+        """Add a value that is not null."""
+        if isinstance(value, str) and is_time_text(value, self.times.stated_format):
+            self.times.add(offset, value)
+        else:
+            self.example = value if not self.others else self.example
+            self.others += 1
+            self.has_numbers |= isinstance(value, JsonNumber)
+
+    @property
+    def are_mixed(self) -> bool:
+        """Return whether at least half of the values are times, and the others would be null in a job."""
+        return 0 < self.others <= self.times.value_count and not self.has_numbers
+
+    @property
+    def are_usual(self) -> bool:
+        """Return whether so few values are no times that a job which reads them as null is likely."""
+        return self.times.value_count >= MIN_TIMES * (self.times.value_count + self.others)
+
+    def describe(self) -> str:
+        """Describe how many values are no times."""
+        others = f"{self.others:,} of {count_noun(self.times.value_count + self.others, 'value')}"
+        example = visible(format_json_value(self.example))
+        option = f"`--type {self.times.name}=timestamp`"
+        return f"`{self.times.name}` is no time in {others}, such as {example}: {option} reads these as null."
+
+    def describe_nulls(self) -> str:
+        """Describe how many values a job reads as null."""
+        verb = "value is no time, and counts" if self.others == 1 else "values are no times, and count"
+        return f"{self.others:,} sampled {verb} as null"
 
 
 @dataclass(slots=True)

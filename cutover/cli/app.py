@@ -9,9 +9,10 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer.exceptions import TyperException
@@ -111,9 +112,9 @@ def build_app(command: str | None = None) -> typer.Typer:
     entries = _entries()
     if command is None or command not in entries.names:
         for entry in entries:
-            app.command(entry.name, help=summary(entry.module, entry.name))(_require_command_name)
+            app.command(entry.name, help=_read_summary(entry))(_require_command_name)
         return app
-    for name, command_spec in import_module(entries[command].module).COMMANDS.items():
+    for name, command_spec in _import_commands(entries[command]).items():
         if isinstance(command_spec, typer.Typer):
             for registered in command_spec.registered_commands:
                 if registered.callback is not None:
@@ -127,6 +128,31 @@ def build_app(command: str | None = None) -> typer.Typer:
 
 def _entries() -> EntryPoints:
     return entry_points(group=GROUP)
+
+
+def _read_summary(entry: EntryPoint) -> str:
+    try:
+        return summary(entry.module, entry.name)
+    except (FileNotFoundError, LookupError):
+        raise _reject_entry(entry) from None
+
+
+def _import_commands(entry: EntryPoint) -> Mapping[str, Any]:
+    try:
+        commands: Mapping[str, Any] | None = getattr(import_module(entry.module), TABLE, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{entry.module}.".startswith(f"{error.name}."):
+            raise
+        commands = None
+    if commands is None:
+        raise _reject_entry(entry)
+    return commands
+
+
+def _reject_entry(entry: EntryPoint) -> CutoverError:
+    """Return the error of an entry point of an installation that is older than the code, as after `git pull`."""
+    msg = f"Command `{entry.name}`: expected it in the module `{entry.module}`, as installed, got none."
+    return CutoverError(f"{msg}\nHint: the code was updated since it was installed: `make setup` installs it again.")
 
 
 def _require_command_name() -> None:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 
 import pytest
 import typer
@@ -111,3 +111,19 @@ def test_an_argument_that_is_no_text_is_rejected_by_every_command(
     err = capsys.readouterr().err
     assert r"a\udcff`: expected text in UTF-8" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("place", ["cutover.cli.moved.gate", "cutover.cli.moved", "cutover.cli.app"])
+@pytest.mark.parametrize("arguments", [["--help"], ["gate", "show"]])
+def test_an_installation_that_is_older_than_the_code_says_so(
+    place: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = EntryPoint(name="gate", value=f"{place}:COMMANDS", group=app.GROUP)
+    monkeypatch.setattr(app, "_entries", lambda: EntryPoints([entry]))
+
+    assert app.main(arguments) == app.USAGE
+
+    output = capsys.readouterr()
+    assert f"expected it in the module `{place}`, as installed, got none." in output.err
+    assert "make setup" in output.err
+    assert "Traceback" not in output.err

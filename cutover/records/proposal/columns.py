@@ -325,6 +325,15 @@ class ColumnValues:
         return self.type == "bigint" and self.step in {1, -1}
 
 
+def is_time_text(text: str, stated_format: str | None) -> bool:
+    """Return whether a JSON text is a date or a time in a form that can be inferred, or in a pattern of the user."""
+    if USUAL_TIME.fullmatch(text) or _reads_in_job(text, "timestamp"):
+        return True
+    patterns = TimePatterns(stated=stated_format)
+    patterns.add(text)
+    return bool(patterns.chains)
+
+
 def _reads_in_job(value: Any, kind: str) -> bool:
     """Return whether `from_json` reads a time with a date from a text, or a decimal in plain digits."""
     if kind == "decimal":
