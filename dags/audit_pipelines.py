@@ -16,8 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, dag, task
-from dag_parts import make_settings, start_batch
-from definitions import pipelines
+from dag_parts import make_settings, pipelines, start_batch
 
 from cutover.definition.model.pipeline import Pipeline
 

@@ -19,8 +19,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
-from dag_parts import batch_asset
-from definitions import pipelines
+from dag_parts import batch_asset, pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 

@@ -6,7 +6,7 @@ describes the error); the import error disappears with the next parse. Airflow p
 words airflow and dag.
 """
 
-from definitions import broken_definitions
+from dag_parts import broken_definitions
 
 from cutover.errors import DefinitionError
 

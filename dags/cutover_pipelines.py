@@ -17,7 +17,7 @@ Roll back at any time with `cutover gate <pipeline> rollback --why ...`: docs/ru
 from datetime import timedelta
 
 from change_dag import make_change_dag
-from definitions import pipelines
+from dag_parts import pipelines
 
 for pipeline in pipelines():
     build_dag = make_change_dag(

@@ -21,8 +21,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context, task
-from dag_parts import batch_asset, comparison_asset, make_settings
-from definitions import pipelines
+from dag_parts import batch_asset, comparison_asset, make_settings, pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 

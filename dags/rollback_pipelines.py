@@ -12,8 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context, task
-from dag_parts import make_settings, start_batch
-from definitions import pipelines
+from dag_parts import make_settings, pipelines, start_batch
 
 from cutover.definition.model.pipeline import Pipeline
 

@@ -19,7 +19,7 @@ from datetime import timedelta
 
 from airflow.sdk import dag
 from cutover_tasks.driver_task import DriverTask
-from definitions import pipelines
+from dag_parts import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 

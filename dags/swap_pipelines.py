@@ -19,7 +19,7 @@ are served: docs/runbooks/RetirementRegression.md.
 from datetime import timedelta
 
 from change_dag import make_change_dag
-from definitions import pipelines
+from dag_parts import pipelines
 
 for pipeline in pipelines():
     if pipeline.change is not None:

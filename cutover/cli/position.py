@@ -19,7 +19,7 @@ from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
 from cutover.output.console import Line, Output, make_table, show_spinner
-from cutover.positions import landed_copy, landed_names, log_check, run_times
+from cutover.positions import landed_copy, landed_names, log_check
 from cutover.positions.batch_table import find_topic_report
 from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.log_check import GroupRequest, find_group_position
@@ -171,8 +171,8 @@ def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     elif run is not None:
         now = to_micros(SystemClock().now())
         difference = parse_duration(clock_difference, of="--clock-difference")
-        times = run_times.parse_run_times(run, clock_difference=difference, now=now)
-        report = run_times.find_run_position(LogClient(load_settings()), topics, times)
+        times = log_check.parse_run_times(run, clock_difference=difference, now=now)
+        report = log_check.find_run_position(LogClient(load_settings()), topics, times)
     elif file is not None:
         place = None if table is None else _locate_table(table)
         report = _check(find_file_position(make_absolute(file, of="--file"), place), check_log=check_log)

@@ -33,8 +33,7 @@ from cutover.sources.addresses import TableAddress, parse_table_address
 from cutover.sources.binding import SourceBinder
 from cutover.sources.iceberg import open_iceberg_address
 from cutover.sources.postgres import open_postgres_snapshot
-from cutover.sources.selection import Selection
-from cutover.sources.staging import open_staging_folder
+from cutover.sources.staging import Selection, open_staging_folder
 
 IS_LATER, IS_EARLIER = "_written_after_position", "_of_earlier_transaction"
 """Columns that a view of a table in PostgreSQL has in addition."""

@@ -24,8 +24,7 @@ from cutover.sources.csv_dialect import Dialect, is_csv
 from cutover.sources.file_listing import READ, list_table_files
 from cutover.sources.iceberg import IcebergTable
 from cutover.sources.reading import Reading, choose_reading, folder_values
-from cutover.sources.selection import Selection, TimeRange, select_times_sql
-from cutover.sources.staging import StagedRows
+from cutover.sources.staging import Selection, StagedRows, TimeRange, select_times_sql
 
 _AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
 

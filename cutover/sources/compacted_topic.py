@@ -28,8 +28,7 @@ from cutover.settings import Settings
 from cutover.sources.addresses import TableAddress
 from cutover.sources.json_columns import Fields, TextColumns, read_fields
 from cutover.sources.reading import reject_like_names
-from cutover.sources.selection import Selection
-from cutover.sources.staging import StagedRows
+from cutover.sources.staging import Selection, StagedRows
 
 KAFKA = "kafka"
 KEY = "_key"

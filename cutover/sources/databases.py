@@ -21,8 +21,7 @@ from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.quoting import identifier, literal
 from cutover.sources.addresses import TableAddress
 from cutover.sources.reading import reject_like_names
-from cutover.sources.selection import Selection, TimeRange
-from cutover.sources.staging import StagedRows, stage_batches
+from cutover.sources.staging import Selection, StagedRows, TimeRange, stage_batches
 
 DUCKDB = "duckdb"
 _BATCH = 65_536

@@ -25,8 +25,7 @@ from cutover.quoting import identifier
 from cutover.sources.addresses import TableAddress, list_url_secrets, redact
 from cutover.sources.file_listing import find_iceberg_metadata
 from cutover.sources.reading import reject_like_names
-from cutover.sources.selection import Selection, TimeRange
-from cutover.sources.staging import StagedRows, stage_batches
+from cutover.sources.staging import Selection, StagedRows, TimeRange, stage_batches
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

@@ -30,8 +30,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import identifier
 from cutover.sources.addresses import TableAddress
 from cutover.sources.reading import DECIMAL_DIGITS, reject_like_names
-from cutover.sources.selection import Selection
-from cutover.sources.staging import StagedRows, stage_batches
+from cutover.sources.staging import Selection, StagedRows, stage_batches
 
 _SESSION: Mapping[str, Any] = {
     "application_name": "cutover",

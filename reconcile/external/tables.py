@@ -51,7 +51,7 @@ from cutover.settings import Settings
 from cutover.sources.addresses import mask_source
 from cutover.sources.binding import BoundTable, describe_optional, open_binder
 from cutover.sources.csv_dialect import find_hint
-from cutover.sources.selection import Selection, TimeRange
+from cutover.sources.staging import Selection, TimeRange
 
 LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500

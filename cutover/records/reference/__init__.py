@@ -1,7 +1,7 @@
 """Reference runner in plain Python, slow and short, that both paths are tested against.
 
-`run` is the sequence: `parse` a record, place it with `lookups` and `evaluate`, then compute `measures` or those of a
-join (`joined`).
+`run` is the sequence: `parse` a record, place it with `lookups` and `evaluation`, then compute `measures` or those of a
+join.
 """
 
 from cutover.records.reference.measures import ApproximateFloat

@@ -15,9 +15,8 @@ from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.parsing.parsed_record import ParsedRecord
-from cutover.records.reference import joined
-from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
-from cutover.records.reference.joined import CountedRow
+from cutover.records.reference import evaluation
+from cutover.records.reference.evaluation import CountedRow, ExpressionValues, evaluate_expressions
 from cutover.records.reference.lookups import DimensionsAt, look_up_columns, no_dimensions
 from cutover.records.reference.measures import finish_values, merge_values
 from cutover.records.reference.parse import parse_record
@@ -163,7 +162,7 @@ def evaluate_records(
     pipeline: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
 ) -> list[EvaluatedRecord]:
     """Parse each record and evaluate the expressions of its side of the join, if there is one."""
-    left_pipeline, right_pipeline = joined.make_side_pipelines(pipeline)
+    left_pipeline, right_pipeline = evaluation.make_side_pipelines(pipeline)
     left_records = [record for record in records if record.partition < RIGHT_PARTITION_BASE]
     right_records = [record for record in records if record.partition >= RIGHT_PARTITION_BASE]
     return [
@@ -193,7 +192,10 @@ def evaluate_parsed_records(
     )
     return [
         _make_evaluated_record(
-            side, raw, item, joined.apply_join_conditions(pipeline, next(evaluations)) if item.reason is None else None
+            side,
+            raw,
+            item,
+            evaluation.apply_join_conditions(pipeline, next(evaluations)) if item.reason is None else None,
         )
         for raw, item in zip(records, parsed, strict=True)
     ]
@@ -318,7 +320,7 @@ def compute_measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted
     """Compute every measure from all records of a group at once, without partial aggregates."""
     if pipeline.join is not None:
         joined_groups = {group: (group[0], group[2], rows) for group, rows in groups.items()}
-        return joined.compute_join_measures(pipeline, joined_groups)
+        return evaluation.compute_join_measures(pipeline, joined_groups)
     return {
         group: finish_values(pipeline, merge_values(pipeline, *zip(*rows, strict=True)))
         for group, rows in groups.items()

@@ -24,9 +24,8 @@ from deltalake import CommitProperties, write_deltalake
 from cutover.cli.position import cut, position
 from cutover.log.kafka import LogClient
 from cutover.output.console import Output
-from cutover.positions.log_check import GroupRequest, find_group_position
+from cutover.positions.log_check import GroupRequest, RunTimes, find_group_position, find_run_position
 from cutover.positions.position import FORMAT, Position, PositionReport, UnknownPosition
-from cutover.positions.run_times import RunTimes, find_run_position
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 from tests.support.log import compacted

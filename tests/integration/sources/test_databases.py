@@ -17,7 +17,7 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from cutover.sources.binding import open_binder
-from cutover.sources.selection import Selection, TimeRange
+from cutover.sources.staging import Selection, TimeRange
 
 LARGEST = 2**127 - 1  # of HUGEINT, which neither Arrow nor Parquet holds
 

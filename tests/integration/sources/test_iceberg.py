@@ -22,7 +22,7 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from cutover.sources.binding import BoundTable, open_binder
-from cutover.sources.selection import Selection, TimeRange
+from cutover.sources.staging import Selection, TimeRange
 from tests.support.tables.iceberg_tables import delete_keys, delete_positions, find_folder, make_catalog
 
 DAYS = [datetime(2024, 1, day, 12, tzinfo=UTC) for day in (1, 2, 3)]

@@ -25,7 +25,7 @@ from cutover.settings import Settings
 from cutover.sources import postgres, staging
 from cutover.sources.addresses import parse_table_address
 from cutover.sources.binding import open_binder
-from cutover.sources.selection import Selection, TimeRange
+from cutover.sources.staging import Selection, TimeRange
 from tests.support.servers.postgres import running_server
 
 AT = datetime(2024, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)

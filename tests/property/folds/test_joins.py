@@ -18,7 +18,7 @@ from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.records.fold import finish_sql, select_pairs_sql
-from cutover.records.reference import joined
+from cutover.records.reference import evaluation
 from cutover.timestamps import from_micros, to_micros
 from tests.support.rows.joined import (
     HOWS,
@@ -121,7 +121,7 @@ def test_each_pair_of_an_interval_join_is_in_the_window_of_its_earlier_row(
         totals[start, key] += count
     assert {(to_micros(r["window_start"]), r["ad"]): r["pairs"] for r in results if r["pairs"]} == totals
     groups = list_groups(pipeline, sides)
-    by_python = joined.compute_join_measures(pipeline, groups)
+    by_python = evaluation.compute_join_measures(pipeline, groups)
     by_fold = {(to_micros(r["window_start"]), r["ad"]): {name: r[name] for name in pipeline.measures} for r in results}
     assert by_fold == by_python
 

@@ -14,7 +14,7 @@ from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finish_sql, fold_sql
-from cutover.records.reference import joined
+from cutover.records.reference import evaluation
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -159,4 +159,4 @@ def compute_expected(pipeline: Pipeline, records: list[Row]) -> dict[str | None,
         plain = {n: v.replace(tzinfo=None) if isinstance(v, datetime) else v for n, v in row.columns.items()}
         values = {**plain, **{f"c_{n}": v for n, v in plain.items()}, "join.left": left, "join.right": right}
         groups.setdefault(row.ad, (0, (row.ad,), []))[2].append((values, (0, row.partition, offset)))
-    return joined.compute_join_measures(pipeline, groups)
+    return evaluation.compute_join_measures(pipeline, groups)

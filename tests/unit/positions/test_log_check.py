@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.errors import DefinitionError
-from cutover.positions.log_check import TopicBounds, compare_with_log, find_group_doubt
+from cutover.positions.log_check import TopicBounds, compare_with_log, find_group_doubt, parse_run_times
 from cutover.positions.position import Position, PositionLevel, PositionReport, TopicOffsets, UnknownPosition
-from cutover.positions.run_times import parse_run_times
 
 BOUNDS = {"t": TopicBounds(topic_id="a", earliest={0: 5, 1: 0}, ends={0: 20, 1: 10})}
 SECOND = 1_000_000

@@ -5,7 +5,7 @@ import sys
 
 FORKS = """
 import os, sys
-from cutover.records.reference.evaluate import evaluate_expressions
+from cutover.records.reference.evaluation import evaluate_expressions
 from tests.integration.streaming import rig
 
 def evaluate():
