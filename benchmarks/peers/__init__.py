@@ -1,1 +1,1 @@
-"""Programs that Cutover is compared with; each file is the obvious way to write one."""
+"""Programs that Cutover is compared with; each function is the obvious way to write one."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.bench import Bench
-from benchmarks.peers import native, native_merge, noop
+from benchmarks.peers import streaming_jobs
 from benchmarks.workloads import events
 from benchmarks.workloads.triggers import Trigger, Triggers, drain_query, listen, wait_until
 from cutover.definition.model.pipeline import Pipeline
@@ -93,7 +93,7 @@ class Streams:
 
     def noop_query(self, name: str) -> StreamingQuery:
         """Start the query with the same aggregate and a noop sink."""
-        return noop.start(
+        return streaming_jobs.start_noop(
             self.bench.spark,
             bootstrap=bootstrap_servers(self.settings),
             pipeline=self.pipeline,
@@ -104,7 +104,7 @@ class Streams:
 
     def spark_job_query(self, name: str) -> StreamingQuery:
         """Start the hand-written job."""
-        return native.start(
+        return streaming_jobs.start_job(
             self.bench.spark,
             self.job,
             bootstrap=bootstrap_servers(self.settings),
@@ -116,9 +116,9 @@ class Streams:
         )
 
     @property
-    def job(self) -> native.Job:
+    def job(self) -> streaming_jobs.Job:
         """Computation of the hand-written job."""
-        return native_merge.JOB
+        return streaming_jobs.EVENTS_JOB
 
     @property
     def dimensions(self) -> Dimensions:

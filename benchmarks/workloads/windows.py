@@ -8,7 +8,7 @@ import duckdb
 from pyspark.sql import Column
 
 from benchmarks.bench import BACKLOG_NOTE, Bench
-from benchmarks.peers import batch_windows
+from benchmarks.peers import batch_jobs
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import events
@@ -66,7 +66,9 @@ class FilledTopic:
         spark, address = self.bench.spark, bootstrap_servers(self.bench.settings)
         topic, window = self.pipeline.source.name, self.kind.spark_window()
         return time_call(
-            lambda: batch_windows.run(spark, bootstrap=address, topic=topic, window=window, into=self._peer_folder)
+            lambda: batch_jobs.aggregate_windows(
+                spark, bootstrap=address, topic=topic, window=window, into=self._peer_folder
+            )
         )
 
     def check(self, number: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.peers import native, native_yahoo
+from benchmarks.peers import streaming_jobs
 from benchmarks.workloads import events
 from benchmarks.workloads.streams import Streams
 from benchmarks.workloads.triggers import listen
@@ -43,9 +43,11 @@ class Yahoo(Streams):
     """Variants over one topic of ad events."""
 
     @property
-    def job(self) -> native.Job:
+    def job(self) -> streaming_jobs.Job:
         """Views by campaign, with the current ads."""
-        return native_yahoo.job(self.bench.spark.read.format("delta").load(dimension.own_uri(self.settings, "ads")))
+        return streaming_jobs.make_views_job(
+            self.bench.spark.read.format("delta").load(dimension.own_uri(self.settings, "ads"))
+        )
 
     @property
     def dimensions(self) -> Dimensions:

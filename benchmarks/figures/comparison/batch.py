@@ -1,7 +1,7 @@
 """Throughput of a batch recompute, compared with a scan of the same records into a noop sink."""
 
 from benchmarks.bench import Bench
-from benchmarks.peers import batch_noop
+from benchmarks.peers import batch_jobs
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import lakes
@@ -12,13 +12,13 @@ from cutover.log.options import bootstrap_servers
 EVENTS = 1_000_000
 
 
-def measure(bench: Bench) -> Figure:
+def measure_batch(bench: Bench) -> Figure:
     """Measure the throughput of both, by rounds."""
     workload = lakes.make_event_lake(bench, bench.sized(EVENTS))
     spark, address, pipeline = bench.spark, bootstrap_servers(bench.settings), workload.lake.pipeline
 
     def noop(_: int) -> float:
-        return workload.rows / time_call(lambda: batch_noop.scan(spark, bootstrap=address, pipeline=pipeline))
+        return workload.rows / time_call(lambda: batch_jobs.scan(spark, bootstrap=address, pipeline=pipeline))
 
     def ours(_: int) -> float:
         return workload.rows / time_call(workload.recompute)

@@ -28,7 +28,7 @@ COMMANDS = {
 """Arguments of each command; the goal of a command is `command_<name>`."""
 
 
-def measure(bench: Bench) -> Figure:
+def measure_commands(bench: Bench) -> Figure:
     """Measure the processor time of each command in seconds, by rounds, over a stream that was drained once."""
     pipeline = events.define(bench.settings, NAME, cap=RECORDS)
     events.fill(bench.settings, pipeline.source.name, events.generate_events(RECORDS))

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
 
 from benchmarks.bench import Bench
-from benchmarks.peers import datacompy_spark
+from benchmarks.peers import table_diffs
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import Samples, measure_interleaved, time_call
 from benchmarks.workloads import lakes
@@ -23,7 +23,7 @@ KEY = ("window_start", "k")
 MEASURES = ("n", "total", "worst", "ids")
 
 
-def measure(bench: Bench) -> Figure:
+def measure_reconcile(bench: Bench) -> Figure:
     """Measure the seconds of both, with three partial rows per key, and compacted."""
     workload = lakes.make_cell_lake(bench, bench.sized(CELLS))
     workload.recompute()
@@ -86,7 +86,7 @@ def _variants(
         def compare() -> None:
             stream = spark.read.format("delta").load(workload.version.uri).where("_kind = 'partial'")
             batch = spark.read.format("delta").load(workload.lake.batch_uri()).select(*KEY, *MEASURES)
-            answers.append(datacompy_spark.matches(spark, batch, shape(stream), key=KEY))
+            answers.append(table_diffs.matches(spark, batch, shape(stream), key=KEY))
 
         took = time_call(compare)
         if answers != [True]:

@@ -11,7 +11,7 @@ EVENTS = 1_000_000
 CAP = 50_000  # records per micro-batch: the default of a definition, the same for all variants
 
 
-def measure(bench: Bench) -> Figure:
+def measure_catchup(bench: Bench) -> Figure:
     """Measure the throughput of each variant, by rounds."""
     streams = make_streams(bench, "catchup", rows=bench.sized(EVENTS), cap=min(CAP, bench.sized(EVENTS) // 4))
 

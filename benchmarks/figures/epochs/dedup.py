@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.bench import Bench
-from benchmarks.peers import batch_distinct
+from benchmarks.peers import batch_jobs
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import events
@@ -33,7 +33,7 @@ CAP = 500_000
 DUPLICATE_EVERY = 1_000  # one in 1,000 events is sent twice
 
 
-def measure(bench: Bench) -> Figure:
+def measure_dedup(bench: Bench) -> Figure:
     """Measure an epoch with and without ids, a log by stream and by Spark batch, and ten times the log."""
     epochs = bench.sized(EPOCHS, least=WARM_UP + 2)
     small, large = (_fill_log(bench, f"dedup_{times}", bench.sized(ROWS * times), CAP) for times in (1, 10))
@@ -74,7 +74,7 @@ def measure(bench: Bench) -> Figure:
 def _time_batch(bench: Bench, large: Streams, number: int) -> float:
     """Return the seconds of the Spark batch job, which is the same in every round."""
     del number
-    return time_call(lambda: batch_distinct.run(bench.spark, PipelineLake(large.settings, large.pipeline)))
+    return time_call(lambda: batch_jobs.count_distinct(bench.spark, PipelineLake(large.settings, large.pipeline)))
 
 
 def _median_seconds(run: Run) -> float:

@@ -24,7 +24,7 @@ CAP = 50_000  # records per micro-batch of the job
 IDLE_POLLS = 20
 
 
-def measure(bench: Bench) -> Figure:
+def measure_follow(bench: Bench) -> Figure:
     """Run the job and then its follower in each round; the first round is a warm-up and is dropped."""
     rows = bench.sized(EVENTS)
     pipeline = events.define(bench.settings, "follow", cap=min(CAP, rows // 4))

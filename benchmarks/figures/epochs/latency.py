@@ -63,7 +63,7 @@ class Reader:
         self.results.append(ReaderResult(at=time.monotonic(), epoch=epoch, events=event_count))
 
 
-def measure(bench: Bench) -> Figure:
+def measure_latency(bench: Bench) -> Figure:
     """Measure the delays of all events after the warm-up."""
     warm_up, span = bench.sized(WARM_UP_SECONDS, least=3), bench.sized(SECONDS, least=6)
     pipeline = events.define(bench.settings, "latency", cap=CAP)

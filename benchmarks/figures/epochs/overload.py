@@ -38,7 +38,7 @@ class DriverSample:
     state: str
 
 
-def measure(bench: Bench) -> Figure:
+def measure_overload(bench: Bench) -> Figure:
     """Measure the time from the end of the overload until the driver has caught up."""
     settings, rate = bench.settings, bench.rate
     pipeline = events.define(settings, "overload", cap=CAP)

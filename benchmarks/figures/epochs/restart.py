@@ -22,7 +22,7 @@ CAP = 50_000
 TIMEOUT_SECONDS = 240.0
 
 
-def measure(bench: Bench) -> Figure:
+def measure_restart(bench: Bench) -> Figure:
     """Measure the seconds from the start of a process to its first commit, by rounds that end with SIGKILL."""
     backlog = bench.sized(BACKLOG)
     pipeline = events.define(bench.settings, "restart", cap=CAP)

@@ -30,7 +30,7 @@ class BacklogSample:
     backlog: int
 
 
-def measure(bench: Bench) -> Figure:
+def measure_sustained(bench: Bench) -> Figure:
     """Measure the highest sustained rate."""
     span = bench.sized(STEP_SECONDS, least=6)
     pipeline = events.define(bench.settings, "sustained", cap=CAP)

@@ -35,7 +35,7 @@ LOOP_SECONDS = 0.2
 """Processor time of `_time_loop` on the machine for which the goal is defined."""
 
 
-def measure(bench: Bench) -> Figure:
+def measure_idle(bench: Bench) -> Figure:
     """Measure the share of one core that each process of an idle installation uses.
 
     Raises:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.bench import BACKLOG_NOTE, Bench
-from benchmarks.peers import batch_join
+from benchmarks.peers import batch_jobs
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import events
@@ -48,7 +48,7 @@ from cutover.definition import Count, Fixed, Join, Lateness, Max, Pipeline, Sum,
 '''
 
 
-def measure(bench: Bench) -> Figure:
+def measure_join(bench: Bench) -> Figure:
     """Measure the seconds of both at the full size, and of Cutover at a tenth, by rounds."""
     bench = bench.for_backlog()
     large = JoinedTopics.fill(bench, "joined", bench.sized(ROWS, least=TIMES))
@@ -136,7 +136,7 @@ class JoinedTopics:
 
     def _spark_join(self) -> DataFrame:
         left_topic, address = self.pipeline.source.name, bootstrap_servers(self.bench.settings)
-        return batch_join.joined(
+        return batch_jobs.joined(
             self.bench.spark, bootstrap=address, left_topic=left_topic, right_topic=f"{left_topic}_right"
         )
 
