@@ -11,8 +11,8 @@ from cutover.adoption.adopt import Adoption, AdoptionRequest, adopt
 from cutover.adoption.definition_file import describe_test, list_definition_parts, render_adoption
 from cutover.adoption.draft import Choose, Question, Stated
 from cutover.cli.init import locate_new_definition, write_definition
-from cutover.cli.position import make_absolute
 from cutover.definition.windows.kinds import Sliding, SlidingWindows
+from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.settings import load_settings
@@ -75,9 +75,9 @@ def adopt_jobs(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     )
     request = AdoptionRequest(
         name=name,
-        checkpoint=make_absolute(checkpoint, of="--checkpoint"),
-        stream=make_absolute(stream, of="--stream"),
-        batch=None if batch is None else batch if _ADDRESS.match(batch) else make_absolute(batch, of="--batch"),
+        checkpoint=storage.make_absolute(checkpoint, of="--checkpoint"),
+        stream=storage.make_absolute(stream, of="--stream"),
+        batch=None if batch is None else batch if _ADDRESS.match(batch) else storage.make_absolute(batch, of="--batch"),
         topic=topic,
         time_format=time_format,
         records=records,

@@ -5,9 +5,7 @@ For a checkpoint, the output also describes the streaming query: operators, batc
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated
-from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -163,11 +161,11 @@ def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     _check_sources(named, table=table, topic=topic, rows_within=rows_within)
     topics = tuple(dict.fromkeys(topic or ()))
     if checkpoint is not None:
-        return _show_query(make_absolute(checkpoint, of="CHECKPOINT"), table, check_log=check_log)
+        return _show_query(storage.make_absolute(checkpoint, of="CHECKPOINT"), table, check_log=check_log)
     if group is not None:
         report = _find_by_group(group, topics, rows_within, table)
     elif landed is not None:
-        report = _find_landed(make_absolute(landed, of="--landed"), topics, check_log=check_log)
+        report = _find_landed(storage.make_absolute(landed, of="--landed"), topics, check_log=check_log)
     elif run is not None:
         now = to_micros(SystemClock().now())
         difference = parse_duration(clock_difference, of="--clock-difference")
@@ -175,7 +173,7 @@ def position(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         report = log_check.find_run_position(LogClient(load_settings()), topics, times)
     elif file is not None:
         place = None if table is None else _locate_table(table)
-        report = _check(find_file_position(make_absolute(file, of="--file"), place), check_log=check_log)
+        report = _check(find_file_position(storage.make_absolute(file, of="--file"), place), check_log=check_log)
     else:
         report = _check(_find_recorded(str(table)), check_log=check_log)
     return _show_report(report)
@@ -328,28 +326,12 @@ def _locate_table(table: str) -> str:
     """Return the folder or the URI of a table, or of the metadata file that a catalog of Iceberg has for it."""
     address = parse_table_address(table)
     if address is None:
-        return make_absolute(table, of="--table")
+        return storage.make_absolute(table, of="--table")
     if address.scheme == ICEBERG:
         return str(open_iceberg_address(address).table.metadata_location)
     msg = f"--table `{address.shown}`: expected a Delta or Iceberg table or a folder of files here."
     hint = "\nHint: a table in PostgreSQL or a topic alone, without another source, has a record with its position."
     raise DefinitionError(msg + hint)
-
-
-def make_absolute(place: str, *, of: str) -> str:
-    """Return the absolute path of a folder, or the URI of one in an object store."""
-    if not place.strip():
-        msg = f"{of}: expected a folder or a URI, got none."
-        raise DefinitionError(msg)
-    if storage.is_object_store(place):
-        if place.partition("://")[0] not in storage.SCHEMES:
-            schemes = " or ".join(f"{name}://" for name in storage.SCHEMES)
-            msg = f"{of}: expected a folder or a URI that begins with {schemes}, got `{place[:80]}`."
-            raise DefinitionError(msg)
-        return place
-    if place.startswith("file:"):
-        place = unquote(urlsplit(place).path)
-    return str(Path(place).absolute())
 
 
 def cut(

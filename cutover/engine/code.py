@@ -21,7 +21,6 @@ SHARED = (
     "cutover.definition.expressions.functions",
     "cutover.definition.expressions.operators",
     "cutover.definition.expressions.terms",
-    "cutover.definition.expressions.walk",
     "cutover.definition.measures.doubles",
     "cutover.definition.measures.kinds",
     "cutover.definition.measures.states",

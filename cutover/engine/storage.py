@@ -6,7 +6,9 @@ store with conditional puts (`If-None-Match`), on which commits depend.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 
@@ -19,6 +21,26 @@ SCHEMES: Mapping[str, Extra] = {"s3": "s3", "s3a": "s3"}
 def is_object_store(uri: str) -> bool:
     """Return whether a URI is an object store's, not a folder on this machine."""
     return "://" in uri and not uri.startswith("file://")
+
+
+def make_absolute(place: str, *, of: str) -> str:
+    """Return the absolute path of a folder, or the URI of one in an object store.
+
+    Raises:
+        DefinitionError: The text is empty, or the scheme of the URI is not supported; `of` is the name of the option.
+    """
+    if not place.strip():
+        msg = f"{of}: expected a folder or a URI, got none."
+        raise DefinitionError(msg)
+    if is_object_store(place):
+        if place.partition("://")[0] not in SCHEMES:
+            schemes = " or ".join(f"{name}://" for name in SCHEMES)
+            msg = f"{of}: expected a folder or a URI that begins with {schemes}, got `{place[:80]}`."
+            raise DefinitionError(msg)
+        return place
+    if place.startswith("file:"):
+        place = unquote(urlsplit(place).path)
+    return str(Path(place).absolute())
 
 
 def resolve_uri(uri: str) -> tuple[fs.FileSystem, str]:

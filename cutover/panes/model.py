@@ -19,6 +19,7 @@ Source:
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +28,7 @@ from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import Window
 from cutover.definition.windows.window_fn import FOREVER, Interval
 
+Number = int | Decimal
 Key = Hashable  # of a scenario a text, a whole number or None; of a pipeline what its column holds, a tuple of several
 
 

@@ -24,6 +24,7 @@ from cutover.panes.model import (
     DropReason,
     Ends,
     InputRow,
+    Number,
     Outcome,
     Setting,
     Waiting,
@@ -31,8 +32,6 @@ from cutover.panes.model import (
     schedule_events,
 )
 from cutover.records.reference.measures import EXACT, finish_measure
-
-Number = int | Decimal
 
 
 class Tally(NamedTuple):

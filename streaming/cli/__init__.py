@@ -1,1 +1,1 @@
-"""Commands of the streaming path; `stream` registers those of `replay` as well."""
+"""Commands of the streaming path: `stream` drives one, `replay` replaces it."""

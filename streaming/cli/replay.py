@@ -311,5 +311,7 @@ def _require_note(pipeline: Pipeline) -> str:
 
 
 COMMANDS = {
+    "replay": replay,
+    "serve": serve,
     "swap": swap,
 }

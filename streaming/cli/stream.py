@@ -32,7 +32,6 @@ from cutover.positions import followed_job
 from cutover.records.parsing import limits
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver
-from cutover.streaming.cli.replay import replay, serve
 from cutover.streaming.process import heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat
 from cutover.streaming.recovery import accept_loss as accept
@@ -348,6 +347,4 @@ COMMANDS = {
     "follow": follow,
     "accept-loss": accept_loss,
     "savepoint": app,
-    "replay": replay,
-    "serve": serve,
 }

@@ -4,6 +4,8 @@ from decimal import Decimal
 
 from cutover.definition.expressions.functions import cast, widen_to_common_type
 from cutover.definition.expressions.terms import (
+    BIGINT_RANGE,
+    INT_RANGE,
     Both,
     Term,
     as_decimal,
@@ -11,6 +13,8 @@ from cutover.definition.expressions.terms import (
     constant,
     either,
     is_numeric,
+    make_double_literal,
+    make_integer_literal,
     strict,
     widen,
 )
@@ -122,3 +126,19 @@ def _make_case_failure(conditions: list[Term], results: tuple[Term, ...]) -> Bot
         rest_failed = None if otherwise_failed is None else both(is_not_true, "AND", otherwise_failed)
         otherwise_failed = either(condition.failed, result_failed, rest_failed)
     return otherwise_failed
+
+
+def make_number(digits: str) -> Term:
+    """Make the literal of a number: int or bigint by its size, otherwise double.
+
+    Raises:
+        DefinitionError: The number does not fit into bigint.
+    """
+    if not digits.isdigit() and not digits.removeprefix("-").isdigit():
+        return make_double_literal(float(digits))
+    value = int(digits)
+    for kind, (low, high) in (("int", INT_RANGE), ("bigint", BIGINT_RANGE)):
+        if low <= value <= high:
+            return make_integer_literal(value, kind)
+    msg = f"expected a number that fits into bigint, got {digits}"
+    raise DefinitionError(msg)

@@ -3,6 +3,7 @@
 An expression is rejected if it cannot be replayed, does not merge, or is not on the whitelist.
 """
 
+from difflib import get_close_matches
 from itertools import pairwise
 
 from sqlglot import exp
@@ -12,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 from cutover.definition.expressions.functions import FUNCTIONS
 from cutover.definition.measures.kinds import MEASURE_NAMES
 from cutover.definition.model.topic import TYPES
+from cutover.errors import DefinitionError
 
 OPERATORS = (
     "+ - * / %  = <> < <= > >= <=>  AND OR NOT  IS [NOT] NULL|TRUE|FALSE  "
@@ -105,3 +107,18 @@ def _explain_unlisted(node: exp.Expr, name: str) -> str:
     if isinstance(node, exp.Func):
         return f"function `{name}` is not on the list (or is a user-defined function, which only one engine knows)."
     return f"`{node.sql(dialect='spark')}` ({node.key}) is not on the list."
+
+
+class UnknownColumnError(DefinitionError):
+    """Column that does not exist; `name` is its name in the expression."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown column `{name}`")
+        self.name = name
+
+
+def format_unknown_column(of: str, name: str, known_names: list[str]) -> str:
+    """Format the message about a column that does not exist, with the known name that is closest to it."""
+    close = get_close_matches(name.lower(), known_names, n=1)
+    hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
+    return f"{of}: unknown column `{name}`; expected one of {', '.join(known_names)}.{hint}"
