@@ -2,7 +2,7 @@
 
 A syntax tree becomes a typed term in both dialects; nodes without a rule are rejected. Rules in both engines:
 
-- A number with a point or an exponent is a double (Spark alone would read `1.5` as a decimal); with a decimal it is one.
+- A number with a point or an exponent is a double (Spark alone reads `1.5` as a decimal); with a decimal it is one.
 - An expression is evaluated by ANSI rules in try form. Overflow of int, bigint or a double's range, division by zero or
   an invalid cast is a failure of that row (class `malformed`, reason `expression`), never of the stream. A branch of
   CASE, IF, COALESCE, AND or OR that is not evaluated does not fail.
