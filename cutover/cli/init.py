@@ -279,7 +279,7 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
     omitted_text = "".join(f"; omitted: `{format_name(name)}`, {reason}" for name, reason in guess.omitted.items())
     expected = "a column with a time (ISO 8601, a pattern, or Unix seconds or milliseconds)"
-    hint = _hint_layout(guess) or _hint_time(guess)
+    hint = _hint_layout(guess) or _hint_time(guess, is_file=Path(source).is_file())
     msg = f"--from {source}: expected {expected}, got {names}{omitted_text}.\nHint: {hint}"
     raise DefinitionError(msg)
 
@@ -293,8 +293,8 @@ def _describe_column(column: Column) -> str:
     return f"{column.name} ({column.type}{form})"
 
 
-def _hint_time(guess: Guess) -> str:
-    """Return a hint if no column is a time."""
+def _hint_time(guess: Guess, *, is_file: bool) -> str:
+    """Return a hint if no column is a time; of a file the fields inside of objects were read, too."""
     nested = [name for name in guess.omitted if _is_nested(guess, name)]
     unclear = next((c.time_form for c in guess.columns if "no value shows which" in (c.time_form or "")), None)
     if unclear is not None:
@@ -306,8 +306,10 @@ def _hint_time(guess: Guess) -> str:
         return "write these times as 2026-03-02T00:00:00.123456Z, or as whole Unix seconds or milliseconds."
     if any("no identifier" in reason for reason in guess.omitted.values()):
         return "names are letters, digits and `_`: rename the fields."
-    if nested:
-        return f"fields at the top of a record alone are read: `jq -c .{nested[0]} FILE` writes what is under one."
+    if nested and not is_file:
+        return (
+            f"of a topic only fields at the top of a record are read; `fields` names the place of one in `{nested[0]}`."
+        )
     return "Unix times of the years 2000 to 2099 are recognised by a name such as `event_time` or `created_at`."
 
 

@@ -133,7 +133,8 @@ def read_csv(path: Path, dialect: CsvDialect | None = None) -> Iterator[tuple[in
 def _check_header(path: Path, line: int, header: list[str]) -> None:
     repeated = {name for name in header if name and header.count(name) > 1}
     if repeated:
-        reject_line(path, line, f"unique column names, got `{format_name(min(repeated))}` twice")
+        hint = "rename one of them in the header: nothing else shows which of the two a field is."
+        reject_line(path, line, f"unique column names, got `{format_name(min(repeated))}` twice", hint=hint)
 
 
 def _reject_width(path: Path, line: int, header: Sequence[str], cells: Sequence[str], dialect: CsvDialect) -> None:
