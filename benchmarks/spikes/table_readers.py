@@ -1,4 +1,4 @@
-"""`cutover diff` of ROWS equal rows in PostgreSQL, Iceberg and DuckDB with Parquet, against Parquet with Parquet.
+"""`cutover diff` of ROWS equal rows in PostgreSQL, Delta, Iceberg and DuckDB with Parquet, against Parquet with Parquet.
 
 Each comparison is a process of its own, with a home of its own; rounds interleaved, the first one dropped. Printed:
 median seconds, the ratio to Parquet of the same round, and the peak of resident memory. PostgreSQL is started for it.
@@ -18,6 +18,7 @@ from pathlib import Path
 import duckdb
 import psycopg
 import pyarrow.parquet as pq
+from deltalake import write_deltalake
 
 from tests.support.servers.postgres import running_server
 from tests.support.tables.iceberg_tables import delete_positions, find_folder, make_catalog
@@ -45,6 +46,7 @@ def make_tables(folder: Path, server: str, rows: int) -> dict[str, str]:
     delete_positions(deleted, [0])
     with duckdb.connect(folder / "shop.duckdb") as connection:
         connection.execute(f"CREATE TABLE sales AS FROM '{paths['parquet']}'")
+    write_deltalake(folder / "delta", table)
     csv = folder / "rows.csv"
     duckdb.execute(f"COPY (FROM '{paths['parquet']}') TO '{csv}' (FORMAT csv, HEADER false)")
     with psycopg.connect(server) as postgres:
@@ -55,6 +57,7 @@ def make_tables(folder: Path, server: str, rows: int) -> dict[str, str]:
     return {
         "expected": paths["expected"],
         "parquet": paths["parquet"],
+        "delta": str(folder / "delta"),
         "iceberg": find_folder(files),
         "iceberg, copied": find_folder(deleted),
         "duckdb": f"duckdb://{folder}/shop.duckdb#sales",

@@ -9,6 +9,7 @@ from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Question, Se
 from cutover.adoption.hypotheses import DraftCheck, Match
 from cutover.adoption.query import DECIMAL, SUM_DIGITS, Aggregate, QueryShape
 from cutover.counts import count_noun
+from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.errors import DefinitionError
 
 MAX_VARIANTS = 6
@@ -21,6 +22,7 @@ MAX_ASKED = 6
 """Equally good values among which a question lets one choose."""
 
 _AVERAGE_DIGITS = 4  # that Spark adds to precision and scale of a decimal that it averages
+_WHOLE_DIGITS = {"int": 10, "bigint": 19}
 _WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
 _ORDERED = {"Min", "Max"}
 
@@ -205,10 +207,27 @@ def choose_types(draft: JobDraft, equal: Mapping[str, int]) -> JobDraft:
             kind: count for kind, count in kinds.items() if name not in compared or not (is_text or kind == "string")
         }
         if usable:
-            types[name] = max(usable, key=lambda kind: (usable[kind], kind != "string"))
+            types[name] = _choose_type(usable)
     types |= draft.stated_types
     measures = {column: _cast_text(choice, types) for column, choice in draft.measures.items()}
     return replace(draft, types=types, measures=measures)
+
+
+def _choose_type(votes: Mapping[str, int]) -> str:
+    """Choose the type with most cells; of several types of exact numbers one that holds the values of all of them."""
+    best = max(votes, key=lambda kind: (votes[kind], kind != "string"))
+    exact = [kind for kind, cells in votes.items() if kind in _WHOLE_DIGITS or (DECIMAL.fullmatch(kind) and cells)]
+    digits = [_count_digits(kind) for kind in exact]
+    if best not in exact or all(kind in _WHOLE_DIGITS for kind in exact):
+        return best
+    whole, fraction = (max(counts) for counts in zip(*digits, strict=True))
+    return f"decimal({whole + fraction},{fraction})" if whole + fraction <= SUMMABLE_DIGITS else best
+
+
+def _count_digits(kind: str) -> tuple[int, int]:
+    """Count the digits before and after the point of a type of exact numbers."""
+    decimal = DECIMAL.fullmatch(kind)
+    return (_WHOLE_DIGITS[kind], 0) if decimal is None else (int(decimal[1]) - int(decimal[2]), int(decimal[2]))
 
 
 def _cast_text(choice: MeasureChoice, types: Mapping[str, str]) -> MeasureChoice:

@@ -17,9 +17,9 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.adoption.adopt import Adoption, check_stated
-from cutover.adoption.completion import choose_match, complete_draft, drop_equivalent, list_variants
+from cutover.adoption.completion import choose_match, choose_types, complete_draft, drop_equivalent, list_variants
 from cutover.adoption.definition_file import describe_test, render_adoption
-from cutover.adoption.draft import JobDraft, KeyPart, Question, Seen, Stated
+from cutover.adoption.draft import JobDraft, KeyPart, MeasureChoice, Question, Seen, Stated
 from cutover.adoption.evidence import ReadBatch, ReadPlan, open_job_table
 from cutover.adoption.filters import combine_filters, list_filters
 from cutover.adoption.hypotheses import find_matches, verify
@@ -140,6 +140,25 @@ def test_numbers_in_text_of_which_some_are_none_are_summed_and_each_field_has_it
     assert check.is_exact
     adoption = Adoption(draft=draft, sampled=600, tried=1, verification=check, obstacle=None)
     assert "# fare: 6 sampled values are no numbers, and count as null." in render_adoption(adoption)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chosen"),
+    [
+        (("decimal(10,2)", "decimal(12,3)"), "decimal(12,3)"),
+        (("decimal(12,3)", "decimal(10,2)"), "decimal(12,3)"),
+        (("decimal(18,2)", "decimal(10,4)"), "decimal(20,4)"),
+        (("bigint", "decimal(10,2)"), "decimal(21,2)"),
+        (("decimal(10,2)", "double"), "decimal(10,2)"),  # as many cells: the first one
+    ],
+)
+def test_a_field_that_two_measures_read_with_different_types_gets_one_that_holds_both(
+    kinds: Sequence[str], chosen: str
+) -> None:
+    draft = draft_rides(sample_rides())
+    measures = {name: MeasureChoice("Max", "fare", kind) for name, kind in zip(("a", "b"), kinds, strict=True)}
+
+    assert choose_types(replace(draft, measures=measures), {"a": 9, "b": 9}).types["fare"] == chosen
 
 
 def test_a_column_that_nothing_reproduces_decides_no_type() -> None:
