@@ -178,7 +178,8 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
             return True
         if context.pipeline.stream is not None:
             engine = follower.open_follower(context, committer, beginning)
-            return follower.follow_job(context, engine, drain=until == "drain", aim=aim)
+            has_followed_all = follower.follow_job(context, engine, drain=until == "drain", aim=aim)
+            return until == "forever" or has_followed_all
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
             latest = context.client.latest(name_log(context.pipeline), context.pipeline.source.isolation)

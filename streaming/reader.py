@@ -68,7 +68,12 @@ def _run(
     try:
         failure = _await_failure(context, stream, running)
         if failure is not None:
-            cutover_error = find_cause(failure, context, stream.committer, jvm_gone=query.jvm_gone(session))
+            is_jvm_gone = query.jvm_gone(session)
+            if is_jvm_gone and context.stopping.is_set():  # a signal to the whole process group
+                log.info("stopped_with_jvm", pipeline=context.pipeline.name)
+                stream.failure = None
+                return None
+            cutover_error = find_cause(failure, context, stream.committer, jvm_gone=is_jvm_gone)
             cutover_error.__cause__ = None if cutover_error is failure else failure
     finally:
         _halt(

@@ -200,11 +200,18 @@ def follow_job(context: DriverContext, follower: Follower, *, drain: bool, aim: 
 
 
 def _follow_batch(context: DriverContext, follower: Follower, session: "SparkSession", batch: FollowedBatch) -> None:
-    """Repeat one batch; an error of Spark or of the log is raised as what it means."""
+    """Repeat one batch; an error of Spark or of the log is raised as what it means.
+
+    A signal to the whole process group stops Spark's JVM as well as this process: the next driver repeats the batch.
+    """
     try:
         follower.follow(session, batch)
     except Exception as error:
-        cause = find_cause(error, context, follower.committer, jvm_gone=query.jvm_gone(session))
+        is_jvm_gone = query.jvm_gone(session)
+        if is_jvm_gone and context.stopping.is_set():
+            log.info("stopped_with_jvm", pipeline=context.pipeline.name, job_batch=batch.number)
+            return
+        cause = find_cause(error, context, follower.committer, jvm_gone=is_jvm_gone)
         if cause is error:
             raise
         raise cause from error

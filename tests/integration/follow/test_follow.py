@@ -21,6 +21,7 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.watch.findings import list_comparison_problems
 from cutover.streaming.driver import run_driver
+from cutover.streaming.process.heartbeat import find_heartbeat
 from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming.rig import Event, epoch_log, send
 from tests.support.followed_jobs import (
@@ -102,6 +103,22 @@ def test_a_job_that_was_killed_between_its_table_and_its_commit(rig: JobTopic) -
     (job,) = finding.jobs
     assert (job.batch not in {None, 0, 1}, job.different) == (True, 0)
     assert finding.verdict is Verdict.EXPLAINED
+
+
+def test_a_signal_to_the_whole_process_group_stops_the_follower(rig: JobTopic) -> None:
+    lake = rig.run("merge")
+    home, bootstrap = str(rig.settings.home), str(rig.settings.kafka.bootstrap_servers)
+    command = [sys.executable, "-m", "tests.support.stopped_follower", home, bootstrap, rig.topic, str(rig.place)]
+
+    stopped = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
+
+    assert stopped.returncode == 0, stopped.stderr[-2_000:]
+    beat = find_heartbeat(rig.settings, lake.name)
+    assert beat is not None
+    assert (beat.state, beat.exit_code, beat.error) == ("STOPPED", 0, None)
+    assert list(epoch_log(lake).records()) == []
+    assert run_driver(lake, until="drain") == 0
+    assert next(record.job_batch for record in epoch_log(lake).records()) == 0
 
 
 def test_the_archived_batches_are_repeated_into_another_version(rig: JobTopic) -> None:
