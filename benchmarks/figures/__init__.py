@@ -18,6 +18,7 @@ MODULES = {
     "diff_changed": "comparison.diff",
     "diff_again": "comparison.diff",
     "diff_growth": "comparison.growth",
+    "foreign": "comparison.foreign",
     "growth": "comparison.growth",
     "restart": "epochs.restart",
     "lookup": "epochs.epoch",

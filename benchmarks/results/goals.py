@@ -132,6 +132,16 @@ GOALS = (
         unit="events/s",
     ),
     Goal(name="follow_cpu", text="Follower of a job: processor time / that of the job", limit=0.5),
+    *(
+        Goal(name=f"foreign_{name}", text=f"Diff of 1 M rows in {text}: time / Parquet", limit=1.2)
+        for name, text in {
+            "delta": "Delta",
+            "iceberg": "Iceberg",
+            "iceberg_copied": "Iceberg with a deleted row",
+            "duckdb": "DuckDB",
+            "postgresql": "PostgreSQL",
+        }.items()
+    ),
     Goal(name="avro_epoch", text="Epoch of 5,000 events: trigger time with values in Avro / in JSON", limit=1.1),
     Goal(name="follow_poll", text="Follower of an idle job: processor time of a poll", limit=None, unit="s"),
     Goal(

@@ -1,33 +1,62 @@
-"""`cutover diff` of ROWS equal rows in PostgreSQL, Delta, Iceberg and DuckDB with Parquet, against Parquet with Parquet.
+"""Comparison of a million rows of each format that Cutover does not write, with its own: Parquet against Parquet.
 
-Each comparison is a process of its own, with a home of its own; rounds interleaved, the first one dropped. Printed:
-median seconds, the ratio to Parquet of the same round, and the peak of resident memory. PostgreSQL is started for it.
-
-    .venv/bin/python -m benchmarks.spikes.table_readers --rows 1000000 --rounds 5
+Each comparison is `cutover diff` in a process of its own, with a home of its own. PostgreSQL is started for it.
 """
 
-import argparse
 import os
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import psycopg
 import pyarrow.parquet as pq
 from deltalake import write_deltalake
 
+from benchmarks.bench import Bench
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved
 from tests.support.servers.postgres import running_server
 from tests.support.tables.iceberg_tables import delete_positions, find_folder, make_catalog
 
+ROWS = 1_000_000
 COLUMNS = (
     "make_timestamptz((i // 10000) * 3600000000) AS window_start, 'key-' || (i % 10000) AS k, (i % 7)::BIGINT AS n,"
     " (i * 31)::DECIMAL(20, 2) AS total, (i % 1301)::BIGINT AS worst, i / 3.0::DOUBLE AS mean"
 )
 SERVER_COLUMNS = "window_start timestamptz, k text, n bigint, total numeric(20,2), worst bigint, mean double precision"
+
+
+def measure(bench: Bench) -> Figure:
+    """Measure the seconds of a comparison with each format, by rounds."""
+    rows = bench.sized(ROWS)
+    with TemporaryDirectory(dir=bench.settings.home) as folder, running_server() as server:
+        tables = make_tables(Path(folder), server, rows)
+        expected = tables.pop("expected")
+        variants = {name: partial(_time_diff, expected, table) for name, table in tables.items()}
+        samples = measure_interleaved(variants, bench.rounds)
+    goals = {name: f"foreign_{name.replace(', ', '_')}" for name in tables if name != "parquet"}
+    return Figure(
+        name="foreign",
+        title="Compare a million rows of another format",
+        values=tuple(ratio(goal, samples[name], samples["parquet"]) for name, goal in goals.items()),
+        sizes={"rows_a_side": rows, "rounds": bench.rounds},
+        unit="s",
+        samples=samples,
+        equal=("in every round all tables agreed with the same Parquet file",),
+        notes=(
+            "A process per comparison, with its start: pyiceberg alone takes a part of it to import.",
+            "Iceberg with a deleted row is copied, and so are the rows of PostgreSQL, which runs on the same machine.",
+        ),
+        full=rows >= ROWS,
+    )
+
+
+def _time_diff(expected: str, actual: str, _: int) -> float:
+    return compare(expected, actual)
 
 
 def make_tables(folder: Path, server: str, rows: int) -> dict[str, str]:
@@ -65,52 +94,19 @@ def make_tables(folder: Path, server: str, rows: int) -> dict[str, str]:
     }
 
 
-def compare(expected: str, actual: str) -> tuple[float, float]:
-    """Return the seconds and the peak of resident megabytes of one comparison."""
+def compare(expected: str, actual: str) -> float:
+    """Return the seconds of one comparison.
+
+    Raises:
+        AssertionError: The tables differ.
+    """
     program = str(Path(sys.executable).with_name("cutover"))
     command = [program, "diff", expected, actual, "--key", "window_start,k", "--window-column", "window_start"]
-    with tempfile.TemporaryDirectory() as home:
+    with TemporaryDirectory() as home:
         started = time.monotonic()
-        process = subprocess.Popen(command, env={**os.environ, "CUTOVER_HOME": home}, stdout=subprocess.PIPE)
-        peak = 0.0
-        while process.poll() is None:
-            peak = max(peak, read_peak(process.pid))
-            time.sleep(0.02)
+        done = subprocess.run(command, env={**os.environ, "CUTOVER_HOME": home}, capture_output=True, check=False)
         seconds = time.monotonic() - started
-        output = process.stdout.read() if process.stdout else b""
-    if process.returncode or b"agree" not in output:
-        raise SystemExit(output.decode())
-    return seconds, peak
-
-
-def read_peak(pid: int) -> float:
-    """Return the peak of a process in megabytes: its own, where `getrusage` includes that of the parent before exec."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0.0
-    sizes = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(sizes[0]) / 1024 if sizes else 0.0
-
-
-def main() -> None:
-    """Run the comparisons and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, running_server() as server:
-        tables = make_tables(Path(folder), server, arguments.rows)
-        expected = tables.pop("expected")
-        rounds = [
-            {name: compare(expected, table) for name, table in tables.items()} for _ in range(arguments.rounds + 1)
-        ][1:]
-    for name in tables:
-        seconds = statistics.median(each[name][0] for each in rounds)
-        ratio = statistics.median(each[name][0] / each["parquet"][0] for each in rounds)
-        memory = max(each[name][1] for each in rounds)
-        print(f"{name:16} {seconds:6.2f} s  {ratio:5.2f} times Parquet  {memory:6.0f} MB")
-
-
-if __name__ == "__main__":
-    main()
+    if done.returncode or b"agree" not in done.stdout:
+        msg = f"Diff: expected tables that agree, got: {done.stdout.decode()[:400]}"
+        raise AssertionError(msg)
+    return seconds
