@@ -12,6 +12,7 @@ from typing import cast
 from pyspark.sql import SparkSession
 
 from cutover.pipeline_lake import PipelineLake
+from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import fast
@@ -23,8 +24,8 @@ def main(home: str, bootstrap: str, topic: str, folder: str) -> int:
     settings = fast(Settings(home=Path(home), kafka=KafkaSettings(bootstrap_servers=bootstrap)))
     job = JobTopic(spark=cast("SparkSession", None), settings=settings, topic=topic, place=Path(folder))
 
-    def stop_group(name: str, epoch: int) -> None:
-        if (name, epoch) == ("epoch.planned", 0):
+    def stop_group(point: Point, epoch: int) -> None:
+        if (point, epoch) == ("epoch.planned", 0):
             os.killpg(0, signal.SIGTERM)
 
     return run_driver(PipelineLake(settings, job.windows("update")), probe=stop_group)
