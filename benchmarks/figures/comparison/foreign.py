@@ -30,7 +30,7 @@ COLUMNS = (
 SERVER_COLUMNS = "window_start timestamptz, k text, n bigint, total numeric(20,2), worst bigint, mean double precision"
 
 
-def measure(bench: Bench) -> Figure:
+def measure_foreign(bench: Bench) -> Figure:
     """Measure the seconds of a comparison with each format, by rounds."""
     rows = bench.sized(ROWS)
     with TemporaryDirectory(dir=bench.settings.home) as folder, running_server() as server:
