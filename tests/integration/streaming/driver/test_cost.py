@@ -135,7 +135,7 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = rig.pipeline(topic, cap=RECORDS)
-    monkeypatch.setattr(cost, "load_settings", lambda: quick)
+    monkeypatch.setattr("cutover.reconcile.cli.gate.load_settings", lambda: quick)
     monkeypatch.setattr(catalogue, "get", lambda *_: pipeline)
     with pytest.raises(DefinitionError, match="expected an epoch under the definition in force"):
         cost(pipeline.name)
