@@ -24,9 +24,10 @@ from cutover.positions.position import Position, PositionReport, UnknownPosition
 from cutover.positions.table_position import (
     PostgresTable,
     find_table_position,
+    find_topic_position,
+    has_record_of_each_offset,
     read_recorded_row,
 )
-from cutover.positions.topic_position import find_topic_position, has_record_of_each_offset
 from cutover.settings import Settings
 from cutover.sources import addresses, compacted_topic
 from cutover.sources.addresses import TableAddress, parse_table_address

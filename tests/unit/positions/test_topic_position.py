@@ -7,7 +7,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.positions.position import Position, UnknownPosition
-from cutover.positions.topic_position import find_topic_position, has_record_of_each_offset
+from cutover.positions.table_position import find_topic_position, has_record_of_each_offset
 from cutover.sources.compacted_topic import PositionRecord, TopicState
 
 
