@@ -346,7 +346,7 @@ def _escape_unusual(text: str) -> str:
 
 def _list_spark_statements(target: _Target, position: str | None, rows: Sequence[_Row]) -> Iterator[str]:
     """Yield statements of Spark SQL, for a batch job's table with its position in each commit."""
-    setting = _DELTA_METADATA if target.name.startswith("delta.") else _ICEBERG_METADATA
+    setting = _DELTA_METADATA if target.name.startswith("delta.") else spark_identifier(_ICEBERG_METADATA)
     yield "SET TIME ZONE 'UTC'"
     if position is not None:
         yield f"SET {setting} = {position}"

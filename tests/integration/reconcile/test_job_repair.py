@@ -1,8 +1,12 @@
 """SQL that corrects the table of a batch job on a real server: applied, the table is what the definition says."""
 
+import json
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
 
 from cutover.cli import lake as lake_commands
 from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Postgres
@@ -15,6 +19,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import job_repair
 from tests.integration.reconcile.lake_of import reconcile
 from tests.integration.reconcile.test_batch_job import (
+    COLUMNS,
     POSITION,
     READ,
     SERVER_TABLE,
@@ -22,6 +27,7 @@ from tests.integration.reconcile.test_batch_job import (
     execute_statements,
     find_job,
     open_lake,
+    select,
     write_server,
 )
 from tests.support.servers.postgres import running_server
@@ -65,6 +71,39 @@ def test_the_statements_make_a_table_in_postgres_what_the_definition_says(
         execute_statements(address, "DELETE FROM analytics.cutover_position")
         with pytest.raises(LakeError, match="expected a position that the job has recorded"):
             draft(lake)
+
+
+def test_the_statements_for_iceberg_are_accepted_by_spark_and_correct_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    # Without Iceberg's runtime, Spark's parser reads all of them, and a Delta table with the same rows is corrected.
+    configuration = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    for name, value in configuration.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__JOBS__{name.upper()}", value)
+    catalog = SqlCatalog("jobs", **configuration)
+    catalog.create_namespace("n")
+    rows = compute(READ)
+    foreign = {**rows[0], "shop": "it's\\\x1b\u202e", "desk": None}
+    spoiled = select([{**rows[0], "revenue": rows[0]["revenue"] + 1, "mean": None}, rows[1], rows[1], foreign])
+    table = catalog.create_table("n.sales", schema=COLUMNS)
+    table.append(spoiled, snapshot_properties={"cutover.position": json.dumps(POSITION)})
+    write_deltalake(tmp_path / "delta", spoiled)
+    lake = open_lake(tmp_path, BatchJob(table=Iceberg("iceberg://jobs/n.sales")))
+
+    drafted = draft(lake)
+
+    assert dict(drafted.rows) == {"changed": 1, "missing": 1, "extra": 1, "repeated": 1}
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    property_name = "`spark.sql.iceberg.snapshot-property.cutover.position`"
+    assert [statement for statement in drafted.statements if property_name in statement] == [
+        drafted.statements[1],
+        drafted.statements[-1],
+    ]
+    for statement in drafted.statements:
+        parser.parsePlan(statement)
+        spark.sql(statement.replace("MERGE INTO `jobs`.`n`.`sales`", f"MERGE INTO delta.`{tmp_path}/delta`"))
+    corrected = DeltaTable(tmp_path / "delta").to_pyarrow_table().select(COLUMNS.names).to_pylist()
+    assert sorted(corrected, key=str) == sorted(select(rows).to_pylist(), key=str)
 
 
 @pytest.mark.parametrize(
