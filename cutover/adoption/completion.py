@@ -63,7 +63,8 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
         types |= {**{name: draft.types[name] for name in compared}, **draft.stated_types}
         read = [name for name in numbers if name not in texts or (is_decimal and types[name] == number)]
         choices = [MeasureChoice("Count")] if place == 0 and "Count" in kinds else []
-        choices += _list_choices(kinds, read, number, others if place == 0 else ())
+        factors = [name for name in read if draft.stated_types.get(name, number) == number]
+        choices += _list_choices(kinds, read, number, factors, others if place == 0 else ())
         choices += _list_casts(draft, kinds, number, types)
         if draft.parse == "avro":  # a column is read by the type of its writer
             choices = [replace(choice, type=None) for choice in choices]
@@ -73,15 +74,15 @@ def list_variants(draft: JobDraft, shape: QueryShape) -> list[Variant]:
 
 
 def _list_choices(
-    kinds: Sequence[str], numbers: Sequence[str], number: str, others: Sequence[str]
+    kinds: Sequence[str], numbers: Sequence[str], number: str, factors: Sequence[str], others: Sequence[str]
 ) -> Iterator[MeasureChoice]:
-    """Yield measures of fields with numbers, of their products, and of other fields."""
+    """Yield measures of fields with numbers, of products of the ones of one type, and of other fields."""
     for kind in kinds:
         if kind != "Count":
             yield from (MeasureChoice(kind, quote_name(name), number) for name in numbers)
         if kind in {"Sum", "Avg"} and len(numbers) <= MAX_FACTORS and not number.startswith("decimal"):
-            products = combinations(map(quote_name, numbers), 2)
-            yield from (MeasureChoice(kind, " * ".join(factors), number) for factors in products)
+            products = combinations(map(quote_name, factors), 2)
+            yield from (MeasureChoice(kind, " * ".join(product), number) for product in products)
         if kind in _ORDERED:
             yield from (MeasureChoice(kind, quote_name(name)) for name in others)
 
@@ -160,7 +161,7 @@ def complete_draft(match: Match, shape: QueryShape, stated: Stated, choose: Choo
         msg = f"--measure {unknown[0]}: expected a column of the table, it has {', '.join(draft.value_columns)}."
         raise DefinitionError(msg)
     by_place = _map_aggregates(draft, shape)
-    measures, seen, omitted = dict[str, MeasureChoice](), dict(draft.seen), dict[str, str]()
+    measures, seen, omitted = dict[str, MeasureChoice](), dict(draft.seen), dict(draft.omitted)
     for column in draft.value_columns:
         choices, equal = rank_measures(match, column, shape), match.equal[column]
         if column in stated.measures:

@@ -39,7 +39,7 @@ from cutover.adoption.hypotheses import (
 from cutover.adoption.proposal import list_event_times
 from cutover.adoption.query import QueryShape
 from cutover.adoption.sample import RecordSample
-from cutover.adoption.trial import Fold, JobReading, Trial, evaluate_draft, is_tested
+from cutover.adoption.trial import Fold, JobReading, Trial, evaluate_draft, is_tested, omit_foreign_times
 from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
 from cutover.definition.model.topic import ParseForm
@@ -304,7 +304,11 @@ def _list_trials(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
         for mode in _list_modes(draft, job)
     ]
     return [
-        replace(trial, draft=replace(trial.draft, single_watermark=single, latest_by=latest_by))
+        omit_foreign_times(
+            replace(trial, draft=replace(trial.draft, single_watermark=single, latest_by=latest_by)),
+            job.stated.measures,
+            reading,
+        )
         for trial in in_modes
         for single in ((False,) if trial.draft.keeps_late else (False, True))
         for latest_by in _list_orders(draft, reading)
@@ -341,7 +345,7 @@ def _list_unexplained(
     match: Match, draft: JobDraft, shape: QueryShape, reading: JobReading
 ) -> Iterator[tuple[str, UnexplainedColumn]]:
     """Yield the columns that are left out, with the measure that reproduces most of their cells."""
-    for column in draft.omitted if not draft.row_per_record else ():
+    for column in (column for column in draft.omitted if column in match.equal and not draft.row_per_record):
         nearest = next(iter(rank_measures(match, column, shape)), None)
         if nearest is not None and match.equal[column]:
             alone = choose_types(replace(match.draft, measures={column: nearest}), match.equal)
@@ -376,7 +380,7 @@ def reject_days(draft: JobDraft, job: Job, reading: JobReading) -> DefinitionErr
         for event_time in list_event_times(job.shape, job.sample, job.stated)[:MAX_EVENT_TIMES]
     ]
     windows = find_local_windows(
-        [evaluate_draft(each, (), reading) for each in drafts],
+        [omit_foreign_times(evaluate_draft(each, (), reading), job.stated.measures, reading) for each in drafts],
         lambda each: _list_variants(each, job, reading),
         reading,
         is_filtered=job.stated.where is not None,

@@ -6,7 +6,7 @@ is given up as soon as more cells differ than for the best one.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -36,6 +36,8 @@ from cutover.records.reference.run import (
 
 _RELATIVE, _NOISE = 1e-9, 1e-12
 """Distance of doubles that are equal, relative to the value, and to the largest value of the column."""
+
+_FOREIGN_TIME = "no field of the records has one of its times, as if the job writes when it ran"
 
 RowKey = tuple[int, tuple[Any, ...]]  # start of the window, microseconds, and key
 
@@ -90,6 +92,32 @@ def evaluate_draft(draft: JobDraft, choices: Sequence[MeasureChoice], reading: J
     named = {f"m{number}": choice for number, choice in enumerate(choices)}
     measures = {name: choice.make() for name, choice in named.items()} or {"m0": Count()}
     return Trial(draft=draft, choices=named, records=reading.evaluate(draft.make_pipeline(measures)))
+
+
+def omit_foreign_times(trial: Trial, stated: Collection[str], reading: JobReading) -> Trial:
+    """Omit columns with times of which no field of the records has one, such as that of the job's last write.
+
+    No hypothesis reproduces a cell of them, so all would be tried.
+
+    Args:
+        trial: Of a draft with all columns.
+        stated: Columns whose measures the caller states, which are kept.
+        reading: What was read.
+    """
+    draft = trial.draft
+    names = [
+        column for column, kind in draft.value_columns.items() if kind.startswith("TIMESTAMP") and column not in stated
+    ]
+    if not names or draft.row_per_record:
+        return trial
+    fields = [name for name, kind in draft.types.items() if kind == "timestamp"]
+    times = {values.get(name) for values in trial.list_values() for name in fields} - {None}
+    written = {name: {to_micros_of(row[name]) for row in reading.rows if row[name] is not None} for name in names}
+    foreign = {name: _FOREIGN_TIME for name in names if written[name] and times.isdisjoint(written[name])}
+    columns = {column: kind for column, kind in draft.value_columns.items() if column not in foreign}
+    if not columns:
+        return trial
+    return replace(trial, draft=replace(draft, value_columns=columns, omitted={**draft.omitted, **foreign}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,3 +297,16 @@ def test_a_table_that_is_empty_or_no_delta_table_is_named(tmp_path: Path) -> Non
         for name, message in expected.items():
             with pytest.raises(DefinitionError, match=re.compile(f"--stream: .*{message}", re.DOTALL)):
                 open_job_table(connection, str(tmp_path / name), checkpoint)
+
+
+def test_a_stated_decimal_is_no_factor_of_doubles() -> None:
+    rides = [{**ride, "tip": number % 7 / 4} for number, ride in enumerate(RIDES)]
+    sample = sample_rides(rides).state_types({"fare": "decimal(10,2)"})
+    stated = Stated(types={"fare": "decimal(10,2)"})
+    reading = read_rides(lambda ride: not ride["test"], rides)
+
+    draft = search(draft_rides(sample, stated), reading, stated)
+
+    assert draft.measures["revenue"].text == 'Sum("fare")'
+    assert draft.types["fare"] == "decimal(10,2)"
+    assert verify(draft, reading).is_exact

@@ -1,14 +1,18 @@
-"""Times in text, some of which are none: the event time, what is printed of it, and the error if most are none."""
+"""Times that are none: an event time with some other texts, and a column with the time at which the job ran."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from cutover.adoption.draft import Stated
+from cutover.adoption.hypotheses import verify
 from cutover.adoption.proposal import begin_draft
+from cutover.adoption.trial import evaluate_draft, omit_foreign_times
 from cutover.errors import DefinitionError
-from tests.unit.adoption.test_number_texts import RIDES, SHAPE, sample_rides
+from tests.unit.adoption.test_number_texts import NOON, RIDES, SHAPE, draft_rides, read_rides, sample_rides, search
 
 
 def replace_times(is_broken: Callable[[int], bool], value: object) -> Sequence[Mapping[str, Any]]:
@@ -69,3 +73,45 @@ def test_a_text_that_is_seldom_a_time_is_not_named() -> None:
         begin_draft("rides", "/c", SHAPE, sample_rides(rides), Stated())
 
     assert "is no time in" not in str(error.value)
+
+
+def test_a_column_with_the_time_of_the_jobs_run_is_left_out_before_hypotheses_are_tried() -> None:
+    draft = draft_rides(sample_rides())
+    draft = replace(draft, value_columns={**draft.value_columns, "updated_at": "TIMESTAMP WITH TIME ZONE"})
+    reading = read_rides(lambda ride: not ride["test"])
+    rows = [{**row, "updated_at": datetime(2026, 11, 29, 14, n % 3, tzinfo=UTC)} for n, row in enumerate(reading.rows)]
+    reading = replace(reading, rows=rows)
+
+    trial = omit_foreign_times(evaluate_draft(draft, (), reading), (), reading)
+    completed = search(trial.draft, reading)
+
+    assert list(trial.draft.value_columns) == ["rides", "revenue", "longest_km"]
+    assert "no field of the records has one of its times" in completed.omitted["updated_at"]
+    assert verify(completed, reading).is_exact
+
+
+def test_a_column_with_times_of_records_or_a_stated_measure_is_kept() -> None:
+    draft = draft_rides(sample_rides())
+    draft = replace(draft, value_columns={**draft.value_columns, "latest": "TIMESTAMP"})
+    reading = read_rides(lambda _: True)
+    known = [{**row, "latest": NOON.replace(tzinfo=None)} for row in reading.rows]
+    foreign = [{**row, "latest": NOON.replace(tzinfo=None, microsecond=1)} for row in reading.rows]
+
+    empty = [{**row, "latest": None} for row in reading.rows]
+
+    for rows, stated, is_kept in (
+        (known, (), True),
+        (empty, (), True),
+        (foreign, ("latest",), True),
+        (foreign, (), False),
+    ):
+        trial = omit_foreign_times(evaluate_draft(draft, (), reading), stated, replace(reading, rows=rows))
+        assert ("latest" in trial.draft.value_columns) == is_kept
+
+
+def test_a_table_with_no_other_column_keeps_it() -> None:
+    draft = replace(draft_rides(sample_rides()), value_columns={"updated_at": "TIMESTAMP"})
+    reading = read_rides(lambda _: True)
+    reading = replace(reading, rows=[{**row, "updated_at": datetime(2026, 11, 29, tzinfo=UTC)} for row in reading.rows])
+
+    assert omit_foreign_times(evaluate_draft(draft, (), reading), (), reading).draft is draft
