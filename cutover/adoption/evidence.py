@@ -13,6 +13,7 @@ import duckdb
 
 from cutover.counts import count_noun
 from cutover.definition.model.spark_stream import OutputMode
+from cutover.durations import MICROSECONDS
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
@@ -49,6 +50,10 @@ class StreamTable:
         column = _select_sql(start)
         query = f"SELECT DISTINCT {column} AS start FROM job WHERE start IS NOT NULL ORDER BY start LIMIT {MAX_STARTS}"
         return [to_micros_of(row[0]) for row in self.connection.execute(query).fetchall()]
+
+    def has_whole_seconds(self, column: str) -> bool:
+        """Return whether each time of a column has no fraction of a second, as starts of windows have none."""
+        return not any(start % MICROSECONDS["second"] for start in self.list_starts(column))
 
     def list_sizes(self, start: str, end: str) -> list[int]:
         """List the distinct sizes of windows, microseconds."""

@@ -18,7 +18,7 @@ from cutover.records.proposal.names import is_id_name
 
 _DAY = MICROSECONDS["day"]
 _END_NAME = re.compile(r"end|until|_to$|^to$|stop")
-_START_NAME = re.compile(r"start|begin|from|window|hour|day|minute|date|bucket")
+_START_NAME = re.compile(r"start|begin|from|window|hour|day|minute|(?<!up)date|bucket|slot")
 
 
 def propose(
@@ -304,6 +304,8 @@ def _find_start(
         raise DefinitionError(msg)
     ends = [name for name in times if _END_NAME.search(name.lower())]
     starts = [name for name in times if name not in ends] or times
+    if not shape.has_sessions:  # times of the job's runs have fractions
+        starts = [name for name in starts if table.has_whole_seconds(name)] or starts
     named = [name for name in starts if _START_NAME.search(name.lower())] or starts
     named = [name for name in starts if shape.day is not None and name.lower() == shape.day.name.lower()] or named
     start = stated.window_start or (

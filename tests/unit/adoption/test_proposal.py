@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -97,3 +97,19 @@ def test_a_table_of_another_shape_is_rejected_with_its_columns(
 def test_a_topic_without_records_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="expected records by which a definition can be tested, it holds none"):
         draft_job(make_shape(), {"window_start": NOON, "merchant": "a", "n": 1}, records=0)
+
+
+@pytest.mark.parametrize("start", ["slot", "begin_of_hour", "t"])
+@pytest.mark.parametrize("run", ["updated_at", "written_date", "start_of_batch", "loaded"])
+def test_a_time_of_the_jobs_run_is_no_start_of_windows(start: str, run: str) -> None:
+    columns = {
+        start: NOON,
+        "merchant": "a",
+        "n": 1,
+        "window_end": NOON + timedelta(hours=1),
+        run: NOON.replace(microsecond=123_000),
+    }
+
+    draft = draft_job(make_shape(), columns)
+
+    assert (draft.start_column, draft.window.reach) == (start, 3_600_000_000)
