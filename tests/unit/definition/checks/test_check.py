@@ -132,7 +132,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "form of parsing": (
         {"source": replace(TOPIC, parse="lenient")},  # type: ignore[arg-type]  # what is tested
-        "strict, from_json, avro, csv or text, got 'lenient'",
+        "strict, from_json, avro, protobuf, csv or text, got 'lenient'",
     ),
     "column that from_json fills itself": (
         {"source": replace(TOPIC, parse="from_json", schema=f"{TOPIC.schema}, _corrupt_record string")},
