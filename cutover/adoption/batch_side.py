@@ -29,6 +29,7 @@ from cutover.sources.addresses import ICEBERG, mask_source, parse_table_address
 from cutover.sources.binding import open_binder, types_of
 
 _VIEW = "adopted_batch_job"
+_MAX_STARTS = 10_000
 _REFERENCE = re.compile(r"env:(\w+)#(.+)")
 _NUMBERS = re.compile(r"(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 
@@ -108,7 +109,7 @@ def adopt_batch_job(
             untyped: frozenset[str] = binder.bind(_VIEW, place).untyped
         else:
             untyped = bound.untyped
-        names = dict(_map_columns(draft, types_of(connection, _VIEW), place, choose))
+        names = dict(_map_columns(connection, draft, place, choose))
         renamed = {name: column for name, column in names.items() if column not in {name, "window.start"}}
         job = replace(job, columns=renamed)
         if isinstance(reading, str):
@@ -161,9 +162,11 @@ def _find_gap(position: Position, draft: JobDraft, reading: JobReading) -> str |
     return None
 
 
-def _map_columns(draft: JobDraft, types: Mapping[str, str], place: str, choose: Choose) -> Iterator[tuple[str, str]]:
+def _map_columns(
+    connection: duckdb.DuckDBPyConnection, draft: JobDraft, place: str, choose: Choose
+) -> Iterator[tuple[str, str]]:
     """Yield each name of the definition with the column of the table that has it."""
-    used = set[str]()
+    used, types = set[str](), types_of(connection, _VIEW)
     wanted: list[tuple[str, tuple[str, ...], Sequence[str]]] = [
         (WINDOW_START, (WINDOW_START, draft.start_column), [c for c, kind in types.items() if _is_time(kind)]),
         *((part.field, (part.field, part.column), [c for c, k in types.items() if _is_key(k)]) for part in draft.key),
@@ -179,6 +182,8 @@ def _map_columns(draft: JobDraft, types: Mapping[str, str], place: str, choose: 
             free = [c for c in free if _NUMBERS.fullmatch(types[c]) or types[c] == "VARCHAR"] or free
         if named is None and name == WINDOW_START and types.get("window", "").startswith("STRUCT"):
             named = "window.start"
+        elif named is None and name == WINDOW_START:
+            free = _find_starts(connection, free, draft)
         if named is None and not free:
             msg = f"--batch `{mask_source(place)}`: expected a column for `{name}`, it has {', '.join(types)}."
             raise DefinitionError(msg)
@@ -188,9 +193,35 @@ def _map_columns(draft: JobDraft, types: Mapping[str, str], place: str, choose: 
             choices=tuple(free),
             reason="no column has this name",
         )
-        column = named or choose(question)
+        column = named or (free[0] if name == WINDOW_START and len(free) == 1 else choose(question))
         used.add(column)
         yield name, column
+
+
+def _find_starts(connection: duckdb.DuckDBPyConnection, columns: list[str], draft: JobDraft) -> list[str]:
+    """Find the columns whose values are starts of the definition's windows, all of them if none is.
+
+    Of several, a start determines the others, such as the day of an hour, and is before the end that it determines.
+    """
+    micros = {column: f"epoch_us({identifier(column)}::TIMESTAMP)" for column in columns}
+
+    def fetch(expression: str) -> int:
+        return queries.fetch_number(connection, f"SELECT {expression} FROM {_VIEW}")  # noqa: S608 -- quoted
+
+    def is_start(column: str) -> bool:
+        query = f"SELECT DISTINCT {micros[column]} FROM {_VIEW} LIMIT {_MAX_STARTS}"  # noqa: S608 -- quoted
+        values = [row[0] for row in connection.execute(query).fetchall() if row[0] is not None]
+        windows = ({window.start for window in draft.window.assign_windows(value)} for value in values)
+        return bool(values) and all(value in starts for value, starts in zip(values, windows, strict=True))
+
+    def determines(column: str, other: str) -> bool:
+        pair = f"count(DISTINCT {micros[column]}) - count(DISTINCT ({micros[column]}, {micros[other]}))"
+        return fetch(pair) == 0
+
+    starts = [column for column in columns if is_start(column)]
+    finest = [column for column in starts if all(determines(column, other) for other in starts)]
+    first = [c for c in finest if all(fetch(f"coalesce(min({micros[o]} - {micros[c]}), 0)") >= 0 for o in finest)]
+    return first or finest or starts or columns
 
 
 def _is_time(kind: str) -> bool:

@@ -63,6 +63,18 @@ class Filter:
     passes: Passes = field(compare=False)
     conditions: tuple[FieldCondition, ...] = field(default=(), compare=False)  # that all have to pass
 
+    @property
+    def may_pass(self) -> bool:
+        """Return whether some record may pass: no field has to be equal to values that another condition excludes."""
+        return all(
+            any(
+                all(other.passes_value(value) for other in self.conditions if other.field == one.field)
+                for value in one.values
+            )
+            for one in self.conditions
+            if one.operator in {"=", "IN"}
+        )
+
     def is_equivalent(self, other: "Filter") -> bool:
         """Return whether two filters pass the same records, whatever the records are, as far as their form shows it."""
         return _imply(self.conditions, other.conditions) and _imply(other.conditions, self.conditions)

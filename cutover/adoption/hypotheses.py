@@ -217,7 +217,7 @@ def _list_pairs(fold: Fold, scored: Sequence[tuple[int, Fold, Filter]]) -> Itera
     pairs = [combine_filters(first, second) for first, second in combinations(ranked[:MAX_PAIRED], 2)]
     for base in ranked[:MAX_BOUNDED]:
         pairs += [combine_filters(base, bound) for bound in _list_thresholds(fold, base)]
-    return {pair.sql: pair for pair in pairs}.values()
+    return {pair.sql: pair for pair in pairs if pair.may_pass}.values()
 
 
 def _refine(matches: list[Match]) -> tuple[list[Match], int]:
@@ -256,7 +256,8 @@ def _list_further(match: Match) -> Iterator[Filter]:
     """Yield further conditions, each together with the filter of a match."""
     fold = match.evaluated
     further = [*list_filters(fold.trial.draft, fold.trial.list_values()), *_list_thresholds(fold, match.condition)]
-    return (combine_filters(match.condition, condition) for condition in further)
+    combined = (combine_filters(match.condition, condition) for condition in further)
+    return (each for each in combined if each.may_pass)
 
 
 def list_likely_filters(fold: Fold, *, is_filtered: bool) -> list[Filter]:

@@ -334,11 +334,20 @@ def list_gaps(trial: Trial, stated: Stated, reading: JobReading) -> list[Trial]:
 
 
 def _list_variants(draft: JobDraft, job: Job, reading: JobReading) -> list[Trial]:
-    """Evaluate a draft with each type that its numbers may have, and all measures."""
-    return [
-        evaluate_draft(replace(draft, types=variant.types), variant.choices, reading)
-        for variant in list_variants(draft, job.shape)
-    ]
+    """Evaluate a draft with each type that its numbers may have, and all measures.
+
+    Raises:
+        DefinitionError: No definition can have any of the types.
+    """
+    trials, rejections = [], []
+    for variant in list_variants(draft, job.shape):
+        try:
+            trials.append(evaluate_draft(replace(draft, types=variant.types), variant.choices, reading))
+        except DefinitionError as error:
+            rejections.append(error)
+    if not trials and rejections:
+        raise rejections[0]
+    return trials
 
 
 def _list_unexplained(

@@ -75,6 +75,6 @@ def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, runn
 def _describe(recorded_definition: RecordedDefinition, reason: str) -> str:
     name, at = recorded_definition.pipeline.name, recorded_definition.at.astimezone(UTC)
     return (
-        f"{name}: the definition {reason}. Used instead: the one that its driver ran with since "
+        f"{name}: the definition {reason.removesuffix('.')}. Used instead: the one that its driver ran with since "
         f"{at:%Y-%m-%d %H:%M} UTC.\nHint: `cutover lint {name}` checks the file."
     )

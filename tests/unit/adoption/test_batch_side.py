@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -52,6 +52,30 @@ def test_a_table_is_compared_at_its_position_and_its_columns_are_named(tmp_path:
     assert batch.render().startswith(f'BatchJob(table=Delta("{tmp_path}/t"), columns=')
     assert json.dumps(dict(batch.job.columns), sort_keys=True) == columns
     assert "all 12 of 12 cells" in batch.describe()
+
+
+def test_the_start_of_windows_is_found_by_its_values(tmp_path: Path) -> None:
+    reading = read_log(lambda each: each["at"] < "2026-03-01T14:00")
+    rows = [
+        {
+            "day": row["hour"].date(),
+            "written": datetime(2026, 3, 2, 4, 7, 9, tzinfo=UTC),
+            "until": row["hour"] + timedelta(hours=1),
+            "slot": row["hour"],
+            "shop": row["merchant"],
+            "payments": row["payments"],
+            "revenue": row["total"],
+        }
+        for row in reading.rows
+    ]
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"payments": {"0": 120}})})
+    write_deltalake(str(tmp_path / "t"), pa.Table.from_pylist(rows), commit_properties=properties)
+
+    batch = adopt_table(str(tmp_path / "t"), reading)
+
+    assert batch.job.columns["window_start"] == "slot"
+    assert batch.check is not None
+    assert batch.check.is_exact
 
 
 def test_cells_that_differ_are_counted(tmp_path: Path) -> None:

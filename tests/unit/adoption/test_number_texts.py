@@ -271,6 +271,21 @@ def test_filters_that_are_the_same_are_told_from_those_that_only_pass_the_same_r
     assert not other.is_equivalent(zero)
 
 
+def test_conditions_that_no_record_passes_together_are_known() -> None:
+    draft = replace(draft_rides(sample_rides()), types={"fragile": "boolean", "kind": "string", "at": "timestamp"})
+    records = [{"fragile": flag, "kind": kind, "at": None} for flag in (True, False) for kind in "abcd"]
+    filters = {each.sql: each for each in list_filters(draft, records)}
+
+    def may_pass(first: str, second: str) -> bool:
+        return combine_filters(filters[first], filters[second]).may_pass
+
+    assert not may_pass("fragile = true", "fragile = false")
+    assert not may_pass("kind = 'a'", "kind <> 'a'")
+    assert not may_pass("kind = 'a'", "kind IN ('b', 'c')")
+    assert may_pass("kind IN ('a', 'b')", "kind IN ('b', 'c')")
+    assert may_pass("fragile = true", "kind <> 'a'")
+
+
 def test_the_cells_that_are_named_include_each_column_that_differs_and_columns_left_out_are_counted() -> None:
     reading = read_rides(lambda _: True)
     draft = search(draft_rides(sample_rides()), reading)
