@@ -277,14 +277,14 @@ class FactCollector:
             return {}
         topics = split_topics(newest.topic)
         configs = [observer.log.config(topic) for topic in topics]
-        is_limited_by_size = any(is_limited_by_size(config) for config in configs)
+        has_size_limit = any(is_limited_by_size(config) for config in configs)
         accepted = self._try_read(self._read_losses)
         return {
             "rewritten_partitions": self._try_read(lambda: self._find_rewritten_partitions(observer, newest)),
             "compacted_topics": tuple(_list_compacted(dict(zip(topics, configs, strict=True)))),
             "lossy_epochs": self._try_read(lambda: self._find_lossy_epochs(observer)),
             "next_offsets": self._try_read(lambda: expect_start(newest, require(accepted), newest.topic_id)),
-            "retention": (None if is_limited_by_size else find_shortest(map(parse_retention, configs))),
+            "retention": (None if has_size_limit else find_shortest(map(parse_retention, configs))),
             "replay_time": estimate_replay_time(epochs, sample.unread),
             "schema_mismatches": self._try_read(
                 lambda: self._find_schema_mismatches(observer, list(facts.list_recent_epochs()))

@@ -63,3 +63,28 @@ def test_a_shared_name_is_noticed_and_a_command_is_not() -> None:
     assert list_places({file: ast.parse(source) for file, source in sources.items()}) == {
         "load_all": ["cutover/a.py", "batch/b.py"]
     }
+
+
+def list_hidden_functions(module: ast.Module) -> Iterator[str]:
+    """Yield the functions of a module that another function calls although a variable of it has the same name."""
+    own = {node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for function in (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)):
+        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+        assigned = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+        called = {call.id for call in calls if isinstance(call, ast.Name)}
+        yield from (f"{function.name}: {name}" for name in sorted(own & assigned & called))
+
+
+def test_no_variable_hides_a_function_that_is_called() -> None:
+    files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+
+    hidden = {str(file.relative_to(ROOT)): list(list_hidden_functions(parse_source(file))) for file in files}
+
+    assert {file: names for file, names in hidden.items() if names} == {}
+
+
+def test_a_hidden_function_is_noticed() -> None:
+    text = "def is_open(): pass\ndef run():\n    is_open = any(is_open() for _ in [1])\n    return is_open\n"
+
+    assert list(list_hidden_functions(ast.parse(text))) == ["run: is_open"]
