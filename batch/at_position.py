@@ -20,7 +20,7 @@ from cutover.definition.model.batch_job import BatchJob, find_batch_job, make_jo
 from cutover.engine import queries
 from cutover.errors import CutoverError
 from cutover.events import log
-from cutover.lake.job_rows import JobRowsNote, open_job_rows, replace_job_rows
+from cutover.lake.batch_runs import JobRowsNote, open_job_rows, replace_job_rows
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, map_arrow_type_to_duckdb
 from cutover.positions.batch_table import find_job_position

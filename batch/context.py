@@ -1,6 +1,8 @@
 """Inputs and state of one batch run, shared by its steps, and the lock that admits one run of a pipeline at a time.
 
 The kernel releases the lock when its holder dies.
+
+Settings in force are read from the Spark session of a run; all runs of a table must share them.
 """
 
 import fcntl
@@ -9,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -20,25 +22,103 @@ from cutover.batch.cut import BatchCut
 from cutover.batch.plan import RunPlan, remaining_offsets
 from cutover.batch.read.index import IndexHistory, find_new_offsets
 from cutover.batch.read.scan import BatchEnrichment
-from cutover.batch.read.settings_in_force import RunSettingsRecorder
 from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import readback
+from cutover.engine.effective_settings import EffectiveSettings, ReportedSettings, find_drifts
 from cutover.engine.spark import session
 from cutover.engine.usage import UsageMeter
 from cutover.errors import LakeError
 from cutover.events import log
+from cutover.lake import batch_runs
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.control.losses import Starts, find_touched_windows
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import complete_read
 from cutover.lake.journal_rows import Loss
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
+from cutover.records.parsing.writer_schemas import list_digests
 from cutover.records.reading.scan import CountedRead, Offsets, count_records, read_records
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+OWN = (
+    "cutover.batch.plan",
+    "cutover.batch.read.scan",
+    "cutover.batch.write.result",
+    "cutover.batch.windows",
+    "cutover.batch.write.replace",
+)
+"""Modules of the batch path that determine results."""
+
+
+class OtherSettings(Exception):  # noqa: N818 -- no error: the run recomputes everything
+    """The runs that this one would build on used other settings; nothing was published."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest)
+        self.digest = digest
+
+
+@dataclass(slots=True)
+class RunSettingsRecorder:
+    """Recorder of the settings in force and the isolation of all reads of one run; empty before the first read."""
+
+    in_force: EffectiveSettings | None = None
+    isolations: set[str] = field(default_factory=set)
+
+    def make_run_fields(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
+        """Return the fields of the recorded run; a run without reads has those of the previous run."""
+        previous = history.newest
+        if self.in_force is None:
+            isolation = pipeline.source.isolation if previous is None else previous.isolation
+            return {"isolation": isolation, "in_force": history.in_force}
+        schemas = list_digests(pipeline)
+        digest = self.in_force.digest
+        items = None if digest == history.in_force else self.in_force.families
+        isolation = ",".join(sorted(self.isolations)) or pipeline.source.isolation
+        return {"isolation": isolation, "in_force": digest, "in_force_items": items, "schemas": schemas}
+
+    def record_read(self, records: "DataFrame", pipeline: Pipeline, history: IndexHistory) -> None:
+        """Record the settings of one read.
+
+        Raises:
+            OtherSettings: Earlier runs used other settings.
+            LakeError: An earlier read of this run had other settings.
+        """
+        self.check_session(records.sparkSession, pipeline, history)
+        self.isolations.add(readback.read_isolation(records))
+
+    def check_session(self, spark: "SparkSession", pipeline: Pipeline, history: IndexHistory) -> None:
+        """Record the settings of a session that reads the log, with the errors of `record_read`."""
+        now = readback.read_session_settings(spark, pipeline, {"code of batch": readback.hash_modules(OWN)})
+        if self.in_force is not None and now != self.in_force:
+            msg = f"Batch of `{pipeline.name}`: expected the same settings for all reads of a run, got different ones."
+            raise LakeError(msg + "\nHint: nothing was published; run it again.", runbook="SealBroken")
+        if history.in_force not in {None, now.digest}:
+            raise OtherSettings(now.digest)
+        self.in_force = now
+
+
+def are_apart(history: IndexHistory, target: BatchCut) -> bool:
+    """Return whether the recorded settings of stream and batch differ; then even a run without records checks again.
+
+    Otherwise a batch table computed under unintended settings would stay until the next record arrives.
+    """
+    newest = history.newest
+    batch = None if newest is None else batch_runs.find_effective_settings(history.runs, newest)
+    stream = EpochLog(target.version.uri).in_force(target.record.in_force)
+    if batch is None or stream is None:
+        return False
+    return bool(
+        find_drifts(
+            [ReportedSettings(reporter="batch", settings=batch), ReportedSettings(reporter="stream", settings=stream)]
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,11 @@ from cutover import metrics
 from cutover import probe as probes
 from cutover.batch import plan, windows
 from cutover.batch.at_position import compute_rows_at_position, publish_rows_at_position
-from cutover.batch.context import PATIENCE, RunContext, StagedRun, writer_lock
+from cutover.batch.context import PATIENCE, OtherSettings, RunContext, StagedRun, are_apart, writer_lock
 from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
 from cutover.batch.read import index, scan
 from cutover.batch.read.index import IndexHistory
 from cutover.batch.read.scan import BatchEnrichment
-from cutover.batch.read.settings_in_force import OtherSettings, are_apart
 from cutover.batch.staging import staging
 from cutover.batch.windows import plan_windows
 from cutover.batch.write import publish

@@ -26,7 +26,7 @@ from cutover.definition.model.batch_job import (
     describe_job_table,
     find_batch_job,
 )
-from cutover.definition.model.spark_stream import WINDOW_START, SparkStream
+from cutover.definition.model.pipeline import WINDOW_START, SparkStream
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.engine.queries import query_table
 from cutover.errors import DefinitionError, LakeError

@@ -15,7 +15,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
 from cutover.lake.control.served import read_own_tables
 from cutover.lake.journal import SequenceConflictError
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.lineage import runs
 from cutover.lineage.runs import RunDatasets
 from cutover.pipeline_lake import PipelineLake, control_uri

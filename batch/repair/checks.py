@@ -7,10 +7,9 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from cutover.batch.context import RunContext
+from cutover.batch.context import OWN, RunContext
 from cutover.batch.plan import holds_a_window
 from cutover.batch.read import index
-from cutover.batch.read.settings_in_force import OWN
 from cutover.batch.repair.draft import RepairDraft
 from cutover.batch.windows import find_first_complete_start, find_frozen_before
 from cutover.definition.compile.fingerprint import batch_fingerprint
@@ -23,7 +22,7 @@ from cutover.definition.windows.window_fn import (
     WindowFn,
     select_last_window,
 )
-from cutover.engine import code
+from cutover.engine import readback
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
@@ -232,7 +231,7 @@ def _overlap(window: WindowFn, first_range: Range, second_range: Range) -> bool:
 def digest_code() -> str:
     """Return a digest of the code that determines the results of a batch run."""
     return hashlib.sha256(
-        json.dumps(code.hash_modules((*code.SHARED, *OWN)), sort_keys=True, default=str).encode()
+        json.dumps(readback.hash_modules((*readback.SHARED, *OWN)), sort_keys=True, default=str).encode()
     ).hexdigest()[:16]
 
 

@@ -5,6 +5,8 @@ a killed process. The folder stays once the repair is published: it holds the ro
 are compared with those of batch and stream that are served, without Spark.
 """
 
+# ruff: noqa: S608 -- every name in a query is quoted or ours
+
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
@@ -288,9 +290,6 @@ def _list_folder(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
 def _make_write_error(uri: str, error: OSError) -> LakeError:
     msg = f"Repair `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
     return LakeError(msg + "\nHint: nothing was published; check the free space.", runbook="DiskHeadroomLow")
-
-
-# ruff: noqa: S608 -- every name in a query is quoted or ours
 
 
 SIDES = ("served", "batch", "streaming")

@@ -9,10 +9,9 @@ import duckdb
 from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job
 from cutover.adoption.completion import complete_draft, list_variants
 from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Seen, Stated, parse_measure
-from cutover.adoption.evidence import open_job_table, plan_read, read_planned
+from cutover.adoption.evidence import QueryShape, describe_query, open_job_table, plan_read, read_planned
 from cutover.adoption.hypotheses import DraftCheck, Match
 from cutover.adoption.proposal import begin_draft, propose
-from cutover.adoption.query import QueryShape, describe_query
 from cutover.adoption.sample import RecordSample, sample_records
 from cutover.adoption.search import Job, UnexplainedColumn, reject_days, reject_untested_days, search_definition
 from cutover.adoption.trial import JobReading

@@ -11,14 +11,12 @@ from typing import Any
 import duckdb
 
 from cutover.adoption.draft import Choose, JobDraft, Question
-from cutover.adoption.evidence import drop_zone
 from cutover.adoption.hypotheses import DraftCheck, verify
 from cutover.adoption.search import find_local_windows
 from cutover.adoption.trial import JobReading, evaluate_draft
 from cutover.counts import count_noun
 from cutover.definition.model.batch_job import BatchJob, Iceberg, JobTableKind, Parquet, Postgres
-from cutover.definition.model.spark_stream import WINDOW_START, Delta
-from cutover.durations import shorten_duration
+from cutover.definition.model.pipeline import WINDOW_START, Delta
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.tables import delta
@@ -27,6 +25,7 @@ from cutover.positions.position import Position, UnknownPosition
 from cutover.quoting import identifier
 from cutover.sources.addresses import ICEBERG, mask_source, parse_table_address
 from cutover.sources.binding import open_binder, types_of
+from cutover.timestamps import drop_zone, shorten_duration
 
 _VIEW = "adopted_batch_job"
 _MAX_STARTS = 10_000

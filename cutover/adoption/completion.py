@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Question, Seen, Stated, parse_measure, quote_name
+from cutover.adoption.evidence import Aggregate, QueryShape
 from cutover.adoption.hypotheses import DraftCheck, Match
-from cutover.adoption.query import DECIMAL, SUM_DIGITS, Aggregate, QueryShape
 from cutover.counts import count_noun
 from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.errors import DefinitionError
+
+_SUM_DIGITS = 10
+"""Digits that Spark adds to the precision of a decimal that it sums."""
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)", re.IGNORECASE)
 
 MAX_VARIANTS = 6
 """Types of numbers that are tried."""
@@ -107,12 +112,12 @@ def is_number_type(kind: str) -> bool:
 
 def list_argument_types(column: str, kinds: Sequence[str]) -> list[str]:
     """List the types of a field whose aggregate has a type of DuckDB."""
-    digits = DECIMAL.fullmatch(column)
+    digits = _DECIMAL.fullmatch(column)
     if digits is None:
         return ["bigint"] if column in _WHOLE else ["double", "bigint"] if column in {"DOUBLE", "FLOAT"} else []
     precision, scale = int(digits[1]), int(digits[2])
     argument_digits = [
-        *([(precision - SUM_DIGITS, scale)] if "Sum" in kinds else []),
+        *([(precision - _SUM_DIGITS, scale)] if "Sum" in kinds else []),
         *([(precision - _AVERAGE_DIGITS, scale - _AVERAGE_DIGITS)] if "Avg" in kinds else []),
         *([(precision, scale)] if _ORDERED & set(kinds) else []),
     ]
@@ -217,7 +222,7 @@ def choose_types(draft: JobDraft, equal: Mapping[str, int]) -> JobDraft:
 def _choose_type(votes: Mapping[str, int]) -> str:
     """Choose the type with most cells; of several types of exact numbers one that holds the values of all of them."""
     best = max(votes, key=lambda kind: (votes[kind], kind != "string"))
-    exact = [kind for kind, cells in votes.items() if kind in _WHOLE_DIGITS or (DECIMAL.fullmatch(kind) and cells)]
+    exact = [kind for kind, cells in votes.items() if kind in _WHOLE_DIGITS or (_DECIMAL.fullmatch(kind) and cells)]
     digits = [_count_digits(kind) for kind in exact]
     if best not in exact or all(kind in _WHOLE_DIGITS for kind in exact):
         return best
@@ -227,7 +232,7 @@ def _choose_type(votes: Mapping[str, int]) -> str:
 
 def _count_digits(kind: str) -> tuple[int, int]:
     """Count the digits before and after the point of a type of exact numbers."""
-    decimal = DECIMAL.fullmatch(kind)
+    decimal = _DECIMAL.fullmatch(kind)
     return (_WHOLE_DIGITS[kind], 0) if decimal is None else (int(decimal[1]) - int(decimal[2]), int(decimal[2]))
 
 

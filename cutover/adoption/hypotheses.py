@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Any, TypeVar
 
-from cutover.adoption.draft import JobDraft, MeasureChoice
-from cutover.adoption.evidence import drop_zone
-from cutover.adoption.filters import (
+from cutover.adoption.draft import (
     NO_FILTER,
     Filter,
+    JobDraft,
+    MeasureChoice,
     Values,
     combine_filters,
     list_filters,
@@ -37,7 +37,7 @@ from cutover.adoption.trial import (
 )
 from cutover.counts import count_noun
 from cutover.output.cells import visible
-from cutover.timestamps import format_micros
+from cutover.timestamps import drop_zone, format_micros
 
 MAX_MATCHED = 12
 """Number of equally good filters up to which all are matched by their measures."""

@@ -5,16 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutover.adoption.draft import Choose, JobDraft, KeyPart, MeasureChoice, Question, Seen, Stated
-from cutover.adoption.evidence import StreamTable, find_period
-from cutover.adoption.query import SCHEMA_TYPES, QueryShape
+from cutover.adoption.evidence import SCHEMA_TYPES, QueryShape, StreamTable, find_period
 from cutover.adoption.sample import RecordSample
 from cutover.counts import count_noun
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.definition.model.topic import IDENTIFIER
 from cutover.definition.windows.kinds import Sessions, SlidingWindows
-from cutover.durations import MICROSECONDS, format_duration
 from cutover.errors import DefinitionError
 from cutover.records.proposal.names import is_id_name
+from cutover.timestamps import MICROSECONDS, format_duration
 
 _DAY = MICROSECONDS["day"]
 _END_NAME = re.compile(r"end|until|_to$|^to$|stop")

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from cutover.adoption.filters import MAX_VALUES
+from cutover.adoption.draft import MAX_VALUES
 from cutover.counts import count_noun
 from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.topic import (

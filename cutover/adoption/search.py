@@ -26,7 +26,7 @@ from cutover.adoption.completion import (
     rank_measures,
 )
 from cutover.adoption.draft import Choose, JobDraft, MeasureChoice, Stated
-from cutover.adoption.evidence import StreamTable, to_micros_of
+from cutover.adoption.evidence import QueryShape, StreamTable
 from cutover.adoption.hypotheses import (
     DraftCheck,
     Match,
@@ -37,16 +37,14 @@ from cutover.adoption.hypotheses import (
     verify,
 )
 from cutover.adoption.proposal import list_event_times
-from cutover.adoption.query import QueryShape
 from cutover.adoption.sample import RecordSample
 from cutover.adoption.trial import Fold, JobReading, Trial, evaluate_draft, is_tested, omit_foreign_times
 from cutover.counts import count_noun
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.definition.model.topic import ParseForm
 from cutover.definition.windows.kinds import Sessions, SlidingWindows, is_zone
-from cutover.durations import MICROSECONDS, format_duration
 from cutover.errors import DefinitionError
-from cutover.timestamps import from_micros
+from cutover.timestamps import MICROSECONDS, format_duration, from_micros, to_micros_of
 
 _DAY, _HOUR = MICROSECONDS["day"], MICROSECONDS["hour"]
 _MICROSECOND = timedelta(microseconds=1)

@@ -12,9 +12,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from cutover.adoption.draft import JobDraft, MeasureChoice
-from cutover.adoption.evidence import ReadPlan, drop_zone, to_micros_of
-from cutover.adoption.filters import Filter, Values, list_filters
+from cutover.adoption.draft import Filter, JobDraft, MeasureChoice, Values, list_filters
+from cutover.adoption.evidence import ReadPlan
 from cutover.definition.measures.kinds import Count
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
@@ -33,6 +32,7 @@ from cutover.records.reference.run import (
     make_counted_row,
     merge_sessions,
 )
+from cutover.timestamps import drop_zone, to_micros_of
 
 _RELATIVE, _NOISE = 1e-9, 1e-12
 """Distance of doubles that are equal, relative to the value, and to the largest value of the column."""

@@ -26,7 +26,7 @@ from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.errors import DefinitionError
 from cutover.output.cells import visible
 from cutover.output.console import Output
-from cutover.parity.sql import check_sql
+from cutover.parity.rules import check_sql
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import KafkaSettings, Settings, load_settings
 

@@ -12,7 +12,6 @@ import typer
 from cutover.clock import SystemClock
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
-from cutover.durations import format_duration, parse_duration
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
@@ -44,7 +43,7 @@ from cutover.settings import load_settings
 from cutover.sources.addresses import ICEBERG, POSTGRES, parse_table_address
 from cutover.sources.compacted_topic import KAFKA
 from cutover.sources.iceberg import open_iceberg_address
-from cutover.timestamps import format_micros, to_micros
+from cutover.timestamps import format_duration, format_micros, parse_duration, to_micros
 
 SHOWN_BATCHES = 10
 """Newest batches that are printed; `--json` has all of them."""

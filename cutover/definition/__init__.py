@@ -5,13 +5,32 @@
 """
 
 from cutover.definition.measures.doubles import Stddev, Variance
-from cutover.definition.measures.kinds import Avg, Bag, Count, First, Last, Max, Min, Sum
-from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.kinds import (
+    ApproxDistinct,
+    Avg,
+    Bag,
+    Count,
+    First,
+    Last,
+    Max,
+    Min,
+    Quantile,
+    Sum,
+    TopK,
+)
 from cutover.definition.model.batch_job import BatchJob, CompactedTopic, Iceberg, Parquet, Postgres
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
-from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
+from cutover.definition.model.pipeline import (
+    Change,
+    Delta,
+    Expect,
+    Lateness,
+    Pipeline,
+    SameDefinition,
+    SparkStream,
+    Sql,
+)
 from cutover.definition.model.policy import Audit, Policy
-from cutover.definition.model.spark_stream import Delta, SparkStream
 from cutover.definition.model.topic import CsvOptions, JsonField, ProtobufOptions, Topic, read_descriptor_set
 from cutover.definition.model.triggers import (
     Accumulation,

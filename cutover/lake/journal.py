@@ -29,7 +29,7 @@ import cutover
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake import sequence_marks
-from cutover.lake.tables import commits, delta, run_memory
+from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import TIMESTAMP, make_arrow_schema
 from cutover.pipeline_lake import control_uri, sequence_marks_uri
 from cutover.settings import Settings
@@ -260,7 +260,7 @@ class Journal(Generic[RowT]):
     def _read_once(self, *, complete: bool) -> list[RowT]:
         name = f"{self.pipeline}, {'all rows' if complete else 'available rows'}"
         uri = control_uri(self.settings, self.table)
-        return list(run_memory.remember(uri, name, lambda: self._read_rows(complete=complete)))
+        return list(checksums.remember(uri, name, lambda: self._read_rows(complete=complete)))
 
     def _read_rows(self, *, complete: bool) -> list[RowT]:
         # The mark is read first: a row that is appended after the table was opened must not look like a missing one.

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
 from cutover.errors import DefinitionError
-from cutover.parity import sql
+from cutover.parity import rules
 from cutover.parity.jobs.expressions import FUNCTION_MODULE_ALIASES
 from cutover.parity.jobs.interpreter import Interpreter, TooLargeError
 from cutover.parity.jobs.queries import list_query_findings
@@ -71,7 +71,7 @@ class FunctionCalls:
     def count_spark_calls(self) -> int:
         """Count the calls of Spark functions."""
         names = (self.get_spark_name(call) for call in self.calls if isinstance(call.func, ast.Attribute))
-        return sum(bool(name) and sql.is_spark_function(name) for name in names)
+        return sum(bool(name) and rules.is_spark_function(name) for name in names)
 
     def get_spark_name(self, call: ast.Call) -> str:
         """Return the Spark name of the called function; empty if it is not a Spark function."""
@@ -103,29 +103,29 @@ class FunctionCalls:
 
     def _list_call_findings(self, call: ast.Call, name: str, *, has_time_zone: bool) -> Iterator[Finding]:
         """Check a call of a Spark function: `F.rand()`, `rand()`."""
-        if name in sql.CLOCK and not (name == "unix_timestamp" and call.args):
+        if name in rules.CLOCK and not (name == "unix_timestamp" and call.args):
             yield call.lineno, Construct.CLOCK, name
-        elif name in sql.RANDOM:
+        elif name in rules.RANDOM:
             yield call.lineno, Construct.RANDOM, name
-        elif name in sql.ORDER and not self._is_sorted(call) and not self._has_total_order(call):
+        elif name in rules.ORDER and not self._is_sorted(call) and not self._has_total_order(call):
             yield call.lineno, Construct.ORDER, name
-        elif name in sql.MOMENTS or (name in {"sum", "avg", "mean"} and _list_words(call) & DOUBLE_TYPES):
+        elif name in rules.MOMENTS or (name in {"sum", "avg", "mean"} and _list_words(call) & DOUBLE_TYPES):
             yield call.lineno, Construct.FLOAT_SUM, f"{name} of a double"
-        elif name in sql.TIME_ZONE and not has_time_zone:
+        elif name in rules.TIME_ZONE and not has_time_zone:
             yield call.lineno, Construct.TIME_ZONE, name
-        elif name in {"row_number", "lag", "lead"} and not self._list_order_words(call) & sql.POSITION_COLUMNS:
+        elif name in {"row_number", "lag", "lead"} and not self._list_order_words(call) & rules.POSITION_COLUMNS:
             yield call.lineno, Construct.TIES, name
 
     def _is_sorted(self, call: ast.Call) -> bool:
         return any(
-            self.get_spark_name(parent) in sql.ORDER_INSENSITIVE and parent is not call and call in ast.walk(parent)
+            self.get_spark_name(parent) in rules.ORDER_INSENSITIVE and parent is not call and call in ast.walk(parent)
             for parent in self.calls
         )
 
     def _has_total_order(self, call: ast.Call) -> bool:
         """Return whether an aggregate is computed over a window whose order has no ties."""
         over = any(_get_method(parent) == "over" and call in ast.walk(parent.func) for parent in self.calls)
-        return over and bool(self._list_order_words(call) & sql.POSITION_COLUMNS)
+        return over and bool(self._list_order_words(call) & rules.POSITION_COLUMNS)
 
     def _list_order_words(self, call: ast.Call) -> set[str]:
         """List the words in the statement of a call, and in the assignments of the names in it."""
@@ -327,7 +327,7 @@ def check_script(text: str, file: str) -> tuple[ParityFinding, ...]:
     Raises:
         DefinitionError: The text is not valid Spark SQL.
     """
-    findings = {*sql.check_sql(text, file)}
+    findings = {*rules.check_sql(text, file)}
     trace, lines = Trace(), text.splitlines()
     has_time_zone = False
     for statement in parse_statements(text):
@@ -341,7 +341,7 @@ def check_script(text: str, file: str) -> tuple[ParityFinding, ...]:
     job_findings = {*trace.findings, *list_query_findings(trace)}
     job_findings |= {
         (line, Construct.NOT_UNDERSTOOD, f"{name}: a function that is not built into Spark")
-        for line, name in sql.list_unknown_functions(text)
+        for line, name in rules.list_unknown_functions(text)
     }
     if not trace.operation_count and not job_findings and not findings:
         job_findings.add((1, Construct.NOT_UNDERSTOOD, "the whole file: it has no statement"))

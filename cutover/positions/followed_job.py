@@ -11,7 +11,7 @@ from dataclasses import replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from cutover.clock import Clock
-from cutover.definition.model.spark_stream import SparkStream
+from cutover.definition.model.pipeline import SparkStream
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import FollowedBatch

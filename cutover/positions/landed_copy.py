@@ -21,8 +21,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.positions.log_check import TopicBounds
 from cutover.positions.position import Position, PositionReport, UnknownPosition
-from cutover.positions.stored_files import StoredFile, list_stored_files
-from cutover.positions.table_metadata import is_iceberg_table
+from cutover.positions.table_metadata import StoredFile, is_iceberg_table, list_stored_files
 from cutover.quoting import identifier, literal
 
 _PARTS = ("topic", "partition", "offset")

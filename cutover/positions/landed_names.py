@@ -16,7 +16,7 @@ from cutover.counts import count_noun
 from cutover.engine import storage
 from cutover.errors import LakeError
 from cutover.positions.landed_copy import LandedCopy, LandedGap, LandedPartition, list_landed_files
-from cutover.positions.stored_files import StoredFile
+from cutover.positions.table_metadata import StoredFile
 
 _NAME = re.compile(
     r"(.*/)?(?P<topic>[A-Za-z0-9._-]{1,249})\+(?P<partition>[0-9]{1,10})\+(?P<start>[0-9]{1,19})"

@@ -25,14 +25,17 @@ from cutover.counts import count_clause
 from cutover.errors import LakeError
 from cutover.lake.tables import delta
 from cutover.positions.position import Position, PositionReport, UnknownPosition, parse_position
-from cutover.positions.stored_files import StoredFile, find_stored_file, list_stored_files, read_stored_text
 from cutover.positions.table_metadata import (
+    StoredFile,
     find_commit_position,
     find_newest_change,
     find_newest_snapshot,
     find_snapshot_position,
+    find_stored_file,
     is_delta_table,
     is_iceberg_table,
+    list_stored_files,
+    read_stored_text,
 )
 from cutover.sources.compacted_topic import POSITION_KEY, PositionRecord, TopicState
 

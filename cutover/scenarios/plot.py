@@ -15,7 +15,6 @@ from typing import NoReturn
 from markupsafe import Markup
 
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
-from cutover.durations import MICROSECONDS
 from cutover.errors import DefinitionError
 from cutover.output import svg
 from cutover.output.svg import Box, Scale
@@ -24,6 +23,7 @@ from cutover.scenarios.compare import compute_contribution
 from cutover.scenarios.reading import texts
 from cutover.scenarios.reading.setting import Scenario
 from cutover.scenarios.reading.texts import Style
+from cutover.timestamps import MICROSECONDS
 
 MOST_POINTS, MOST_KEYS, MOST_PANES = 2_000, 8, 2_000
 """Limits beyond which a drawing is unreadable."""

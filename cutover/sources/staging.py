@@ -5,6 +5,8 @@ snapshot or one transaction, and what its source changes afterwards is not in it
 files, which only its owner can read, and is deleted with the comparison, or by the next one if the process was killed.
 """
 
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
+
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -60,9 +62,6 @@ def select_times_sql(column: str, kind: str, times: TimeRange) -> str | None:
     zone, offset = ("TIMESTAMPTZ", "+00") if has_zone else ("TIMESTAMP", "")
     bounds = [f"{value} {operator} {zone} '{time}{offset}'" for operator, time in times.list_bounds()]
     return " AND ".join(bounds or [f"{column} IS NOT NULL"])
-
-
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from cutover.durations import shorten_duration
 from cutover.lake.epochs.read_speed import tells_real_speed
 from cutover.reconcile.result import text
 from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replayed
@@ -15,6 +14,7 @@ from cutover.reconcile.result.parts import (
     ProvenSetting,
     select_outcome,
 )
+from cutover.timestamps import shorten_duration
 
 IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"
 

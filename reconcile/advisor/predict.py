@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutover.definition.windows.window_fn import WindowFn
-from cutover.durations import MICROSECONDS
 from cutover.lake.epochs.read_speed import ReadSpeed
 from cutover.reconcile.result.parts import LateOutcome, NamedSetting, Prediction
+from cutover.timestamps import MICROSECONDS
 
 UNITS = tuple(sorted(MICROSECONDS.values(), reverse=True))
 """Day, hour, minute, second, millisecond, in microseconds."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from cutover import files
 from cutover.definition.model.pipeline import Lateness, Pipeline
-from cutover.durations import shorten_duration
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
@@ -30,6 +29,7 @@ from cutover.reconcile.advisor.predict import ALWAYS, Micros, count_held, measur
 from cutover.reconcile.result.parts import Advice, MeasuredOutcome, NamedSetting, ProvenSetting
 from cutover.records.classes import Class
 from cutover.records.fold import SESSION, group_sessions_sql
+from cutover.timestamps import shorten_duration
 
 Progress = Callable[[str, int, int], None]  # setting, epochs done, of
 

@@ -16,7 +16,6 @@ from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.output.console import Line, Output, make_table, show_bar
@@ -27,7 +26,7 @@ from cutover.reconcile.result.lateness_text import describe_shares, describe_sou
 from cutover.reconcile.result.measurements import LatenessQuantiles, LogLateness
 from cutover.reconcile.result.parts import Advice, NamedSetting, Prediction, ProvenSetting
 from cutover.settings import load_settings
-from cutover.timestamps import format_micros, to_micros
+from cutover.timestamps import format_micros, parse_duration, to_micros
 
 if TYPE_CHECKING:
     from cutover.reconcile.advisor.gather import GatheredDelays

@@ -14,7 +14,6 @@ from cutover.counts import count_clause
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_argument, format_columns, parse_key
 from cutover.definition.windows.window_fn import parse_range_end
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import select_stream_version
 from cutover.log.topic_partitions import format_partition_number
@@ -52,7 +51,7 @@ from cutover.reconcile.result.text import (
 from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings, load_settings
 from cutover.sources.csv_dialect import parse_dialect
-from cutover.timestamps import to_micros
+from cutover.timestamps import parse_duration, to_micros
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.errors import CutoverError
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.log.topic_partitions import format_partition_number
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake

@@ -23,12 +23,12 @@ from deltalake import DeltaTable
 from cutover.counts import count_clause, count_noun
 from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.model.batch_job import BatchJob, describe_job_table, find_batch_job
-from cutover.definition.model.spark_stream import WINDOW_START
+from cutover.definition.model.pipeline import WINDOW_START
 from cutover.engine.queries import fetch_number
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
+from cutover.lake.batch_runs import JobRowsNote, open_job_rows
 from cutover.lake.control.losses import list_losses
-from cutover.lake.job_rows import JobRowsNote, open_job_rows
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_schema
 from cutover.pipeline_lake import PipelineLake

@@ -29,8 +29,7 @@ from statistics import NormalDist
 import duckdb
 
 from cutover.definition.measures.kinds import Count, Max, Min, Sum
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START
+from cutover.definition.model.pipeline import WINDOW_END, WINDOW_START, Pipeline
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import COMPONENT, Layout

@@ -16,8 +16,7 @@ import duckdb
 from cutover.definition.checks.team_jobs import has_parts_of_sessions, list_row_key, list_row_times
 from cutover.definition.compile.fingerprint import job_fingerprints
 from cutover.definition.measures.kinds import Count, First, Last, Max, Min, Sum
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START
+from cutover.definition.model.pipeline import WINDOW_END, WINDOW_START, Pipeline
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.engine import queries

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.reconcile.comparison.column_types import holds, is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.comparison.layout import Value
 from cutover.sources.csv_dialect import Dialect
 from cutover.sources.reading import DECIMAL_DIGITS
-from cutover.timestamps import to_micros
+from cutover.timestamps import parse_duration, to_micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from cutover.counts import choose_form, count_clause
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.errors import LakeError
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import subtract

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.definition.model.policy import Policy
-from cutover.durations import parse_duration
 from cutover.reconcile.gate.gate_values import (
     AT_LEAST,
     EXPIRES_AFTER,
@@ -24,7 +23,7 @@ from cutover.reconcile.result.text import count_noun, duration, share
 from cutover.reconcile.verdict import statistics
 from cutover.recorded_times import find_earliest_times
 from cutover.records.classes import Class
-from cutover.timestamps import from_micros
+from cutover.timestamps import from_micros, parse_duration
 
 TESTED_WITHIN = timedelta(days=30)
 """Maximum age of a self-test."""

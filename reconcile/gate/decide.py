@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from cutover.definition.model.policy import HazardKind, Policy, Stage
-from cutover.durations import parse_duration
 from cutover.reconcile.gate import criteria
 from cutover.reconcile.gate.criteria import describe_next_run
 from cutover.reconcile.gate.gate_values import (
@@ -31,6 +30,7 @@ from cutover.reconcile.gate.gate_values import (
 )
 from cutover.reconcile.result.text import count_noun, duration
 from cutover.recorded_times import find_earliest_times
+from cutover.timestamps import parse_duration
 
 LATE_AT_LEAST = 10
 """Minimum number of late records in a burst, regardless of their share of the epoch."""

@@ -16,7 +16,7 @@ from cutover.engine.effective_settings import EffectiveSettings, ReportedSetting
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version, format_option
-from cutover.lake.epochs import epoch_log, offsets
+from cutover.lake.epochs import delivery, epoch_log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.reconcile.result.finding import Events, Windows
@@ -245,8 +245,8 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
 def _check_history(facts: SealFacts) -> Iterator[SealBreach]:
     """Transaction, newest row, numbers without a gap, earlier witnesses; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
-    texts = [*facts.doubts, *offsets.describe_number_gaps(name, records, facts.transaction)]
-    for text in (*texts, *islice(offsets.describe_offset_breaks(name, records, facts.losses), 1)):
+    texts = [*facts.doubts, *delivery.describe_number_gaps(name, records, facts.transaction)]
+    for text in (*texts, *islice(delivery.describe_offset_breaks(name, records, facts.losses), 1)):
         yield _breach("history", text, "EpochHistoryBroken")
 
 

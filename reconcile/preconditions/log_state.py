@@ -14,7 +14,7 @@ from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError, LogError
 from cutover.lake.batch_runs import LOST
 from cutover.lake.control import losses, versions
-from cutover.lake.epochs import offsets
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import lost_records, same_log
 from cutover.lake.journal import Journal
@@ -88,11 +88,11 @@ def _check_topic(
         msg = f"Topic {topic} has topic id {topic_id}, the epoch log was built from {newest.topic_id}."
         raise LogError(msg, runbook="TopicIdentityChanged")
     same_log.check_log_unchanged(pipeline.name, client, newest, history)
-    next_offsets = offsets.next_offsets(newest, accepted, newest.topic_id) or {}
+    next_offsets = delivery.next_offsets(newest, accepted, newest.topic_id) or {}
     latest = client.latest(topic, newest.isolation)
-    missing = offsets.find_offset_gaps(next_offsets, earliest=client.earliest(topic), latest=latest)
+    missing = delivery.find_offset_gaps(next_offsets, earliest=client.earliest(topic), latest=latest)
     if missing:
-        msg = f"{offsets.format_gaps(topic, missing)}."
+        msg = f"{delivery.format_gaps(topic, missing)}."
         raise LogError(msg, runbook="LogDataLost")
 
 

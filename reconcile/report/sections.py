@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.durations import parse_duration
 from cutover.engine.queries import fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal import Journal
@@ -48,7 +47,7 @@ from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import OpenDifference
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.records.watermark import compute_late_margin
-from cutover.timestamps import format_micros, to_micros
+from cutover.timestamps import format_micros, parse_duration, to_micros
 
 POINTS_AT_MOST = 1_000
 KEYS_AT_MOST = 20

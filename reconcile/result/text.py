@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cutover.counts import count_noun as count_noun  # noqa: PLC0414 -- one of the formats of reports
-from cutover.durations import describe_length
 from cutover.output.cells import visible
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import EqualWithin, Origin, TableReading
 from cutover.reconcile.result.parts import DifferenceLife
-from cutover.timestamps import format_moment
+from cutover.timestamps import describe_length, format_moment
 
 _NAMES_SHOWN = 8
 _ORIGINS = {

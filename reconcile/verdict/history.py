@@ -15,7 +15,6 @@ from typing import Any
 from cutover import json_text, recorded_times
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.policy import Audit
-from cutover.durations import parse_duration
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import Range
@@ -33,7 +32,7 @@ from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.recorded_times import make_monotonic
 from cutover.settings import Settings
-from cutover.timestamps import from_micros
+from cutover.timestamps import from_micros, parse_duration
 
 _GROWING: tuple[type[JournalRow], ...] = (ComparisonRow, VerificationRow, DifferenceEvent, ProvenClaims, PinEvent)
 _ONLY_IN_REPORT = frozenset(

@@ -23,7 +23,7 @@ from cutover.events import log
 from cutover.lake.control import versions
 from cutover.lake.epochs import delivery
 from cutover.lake.journal import Journal
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.metrics import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow

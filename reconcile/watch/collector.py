@@ -17,8 +17,8 @@ from cutover.driver_state import DriverState, read_driver_state
 from cutover.engine.schema_store import bind_schemas
 from cutover.errors import LakeError, LogError
 from cutover.lake.control import losses, versions
+from cutover.lake.epochs.delivery import expect_start
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.offsets import expect_start
 from cutover.lake.integrity import high_water, lost_records, same_log, table_weights
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta

@@ -11,8 +11,8 @@ from itertools import pairwise, takewhile
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
+from cutover.lake.epochs.delivery import count_unread
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import count_unread
 from cutover.settings import AlertSettings
 
 

@@ -10,27 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cutover.durations import MICROSECONDS
 from cutover.engine import spark
 from cutover.errors import LogError
 from cutover.events import log
+from cutover.lake.epochs.delivery import compute_next_epoch
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import compute_next_epoch
 from cutover.lake.journal_rows import FollowedBatch
 from cutover.log.cut import Cut
 from cutover.positions import followed_job
 from cutover.positions.followed_job import read_offsets
 from cutover.records.reading.scan import read_records
-from cutover.streaming.microbatch import spill
+from cutover.streaming.microbatch import aggregate
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.dedup_state import LookupResult
 from cutover.streaming.microbatch.engine import MicrobatchEngine
-from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.health import find_cause
+from cutover.streaming.process.context import DriverContext, find_cause
 from cutover.streaming.process.time_policy import FollowedTimePolicy
 from cutover.streaming.sink.committer import Committer
 from cutover.streaming.source import query
 from cutover.streaming.source.start_offsets import StartOffsets
+from cutover.timestamps import MICROSECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +124,7 @@ class Follower(MicrobatchEngine):
             self.compactor.step()
 
     def _commit(
-        self, epoch_partials: spill.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
+        self, epoch_partials: aggregate.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
     ) -> None:
         """Commit an epoch with the number of the batch that it repeats."""
         number = None if self._batch is None else self._batch.number

@@ -14,8 +14,7 @@ from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.same_log import MarkReader
 from cutover.log.cut import LogEnd, LogId, Marks
 from cutover.streaming.microbatch.aggregate import EpochPlan
-from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.health import Health, LogSnapshot
+from cutover.streaming.process.context import DriverContext, Health, LogSnapshot
 from cutover.streaming.sink.committer import Committer
 from cutover.streaming.source import start_offsets
 

@@ -16,19 +16,24 @@ from cutover.definition.compile.fingerprint import panes_fingerprint
 from cutover.definition.model.triggers import Trigger
 from cutover.errors import LakeError
 from cutover.events import log
+from cutover.lake.epochs.delivery import compute_next_epoch, count_unread
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.offsets import compute_next_epoch, count_unread
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing.writer_schemas import run_with_schemas
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.compaction.compactor import Compactor
-from cutover.streaming.microbatch import aggregate, dedup_state, epoch_record, spill
+from cutover.streaming.microbatch import aggregate, dedup_state, epoch_record
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
 from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
-from cutover.streaming.microbatch.enrichment import EpochDimensions, StreamEnrichment
-from cutover.streaming.microbatch.epoch_record import EpochRead, EpochRecorder, is_behind
+from cutover.streaming.microbatch.epoch_record import (
+    EpochDimensions,
+    EpochRead,
+    EpochRecorder,
+    StreamEnrichment,
+    is_behind,
+)
 from cutover.streaming.panes import rows as pane_rows
 from cutover.streaming.panes.changelog import Changelog
 from cutover.streaming.panes.operator import PaneOperator, TimeProgress
@@ -71,7 +76,7 @@ class HeldState:
         """Return what the lookups of an epoch take their columns from."""
         return self._lookups.read_dimensions(spark)
 
-    def make_pane_rows(self, epoch_partials: spill.EpochPartials, record: EpochRecord) -> pa.Table:
+    def make_pane_rows(self, epoch_partials: aggregate.EpochPartials, record: EpochRecord) -> pa.Table:
         """End an epoch for its panes. This cannot be undone: the windows have advanced.
 
         Returns:
@@ -87,7 +92,7 @@ class HeldState:
             settles=policy.settles,
             epoch_ends=policy.epoch_ends,
         )
-        accepted = spill.read_accepted(epoch_partials, self._context.pipeline, self._committer.version.uri)
+        accepted = aggregate.read_accepted(epoch_partials, self._context.pipeline, self._committer.version.uri)
         return pane_rows.to_rows(self._panes.end_epoch(accepted, progress), self._context.pipeline, record.epoch)
 
     def make_id_rows(self, lookup_result: LookupResult | None, epoch: int) -> pa.Table:
@@ -256,17 +261,17 @@ class MicrobatchEngine:
 
     def _aggregate(
         self, batch: "DataFrame", plan: EpochPlan, dimensions: Dimensions
-    ) -> tuple[aggregate.AggregationPass, spill.EpochPartials]:
+    ) -> tuple[aggregate.AggregationPass, aggregate.EpochPartials]:
         aggregation = aggregate.one_pass(batch, self.context.pipeline, plan, dimensions, self.state.ids)
         try:
-            return aggregation, spill.run_aggregation(
+            return aggregation, aggregate.run_aggregation(
                 aggregation, self.context.lake, plan, uri=self.committer.version.uri
             )
         finally:
             aggregation.release()
 
     def _commit(
-        self, epoch_partials: spill.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
+        self, epoch_partials: aggregate.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
     ) -> None:
         """Commit an epoch's rows with its record, then let everything follow that goes by what is committed."""
         rows = epoch_record.table_rows(epoch_partials.rows, record.epoch, epoch_log_schema(self.context.pipeline))
@@ -339,7 +344,7 @@ class MicrobatchEngine:
         if not self.continuity.await_same_log():
             return
         empty = partial_schema(self.context.pipeline).empty_table()
-        self._commit(spill.EpochPartials(rows=empty, counts=aggregate.NOTHING, number=0), record)
+        self._commit(aggregate.EpochPartials(rows=empty, counts=aggregate.NOTHING, number=0), record)
 
     def _tick_if_due(self) -> None:
         """Commit an epoch without data if time moved on, a partition fell idle, or a period of a trigger ended."""

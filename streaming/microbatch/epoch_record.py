@@ -5,6 +5,8 @@ The settings are read from the micro-batches' session, and again whenever its co
 Data and offsets are committed together, or one before the other where the definition requires it. `at_least_once`
 writes the data first: a driver that dies in between leaves them, and the next one reads their offsets again.
 `at_most_once` records the offsets first: their data are lost if the driver dies before it has written them.
+
+Of each dimension, epochs are joined with one version, kept in Spark for as long as it is the newest.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,28 +17,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import panes_fingerprint
 from cutover.definition.model.pipeline import Delivery, Pipeline
-from cutover.engine import code, readback, spark
+from cutover.engine import readback, spark
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.engine.usage import PathCost, measure_cost
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control.losses import Starts
-from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, Attempt
+from cutover.lake.dimensions import dimension as dimensions
+from cutover.lake.dimensions import joined_versions as dimension_frames
+from cutover.lake.dimensions.dimension import Dimension
+from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, Attempt, count_unread
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import count_unread
 from cutover.lake.tables.schemas import RowKind
 from cutover.log.cut import LogId, Marks
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe
 from cutover.records.classes import Class
+from cutover.records.enrich import DimensionFrame, Dimensions
 from cutover.records.parsing.writer_schemas import list_digests
 from cutover.records.watermark import WatermarkState, compute_final_watermark
 from cutover.streaming.compaction.compactor import Compactor
 from cutover.streaming.microbatch import aggregate
-from cutover.streaming.microbatch.aggregate import AggregationPass, EpochPlan
+from cutover.streaming.microbatch.aggregate import AggregationPass, EpochPartials, EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
-from cutover.streaming.microbatch.enrichment import EpochDimensions
-from cutover.streaming.microbatch.spill import EpochPartials
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.sink import files
 from cutover.streaming.sink.committer import Committer
@@ -44,11 +50,81 @@ from cutover.streaming.sink.committer import Committer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDimensions:
+    """Dimensions that one epoch is joined with."""
+
+    frames: Dimensions
+    versions: Mapping[str, int]  # lookup -> version of the table
+    ids: Mapping[str, str]  # lookup -> id of the table
+
+
+class StreamEnrichment:
+    """Checks for new versions between epochs, at most every few seconds. Not thread-safe."""
+
+    def __init__(self, lake: PipelineLake, clock: Clock) -> None:
+        self._lake, self._clock = lake, clock
+        self._kept: dict[str, tuple[Dimension, DimensionFrame]] = {}
+        self._looked: float | None = None
+
+    def read_dimensions(self, spark: "SparkSession") -> EpochDimensions:
+        """Return what the next epoch is joined with.
+
+        Raises:
+            LakeError: A new version cannot be joined. An older one would be, and is not: nothing would show that.
+        """
+        if self._lake.pipeline.lookups and self._is_due():
+            for name in self._lake.pipeline.lookups:
+                self._refresh(spark, name)
+        return EpochDimensions(
+            frames={name: joined for name, (_, joined) in self._kept.items()},
+            versions={name: dimension.version for name, (dimension, _) in self._kept.items()},
+            ids={name: dimension.table_id for name, (dimension, _) in self._kept.items()},
+        )
+
+    def _is_due(self) -> bool:
+        now = self._clock.monotonic()
+        if self._looked is not None and now - self._looked < self._lake.settings.dimensions.look_seconds:
+            return False
+        self._looked = now
+        return True
+
+    def _refresh(self, spark: "SparkSession", name: str) -> None:
+        cached = self._kept.get(name)
+        if cached is not None and cached[0].is_newest(self._lake):
+            return
+        dimension = dimensions.open_dimension(self._lake, name)
+        if cached is not None:
+            _reject_other(self._lake.pipeline, cached[0], dimension)
+            cached[1].frame.unpersist()
+        limit = self._lake.settings.dimensions.broadcast_rows
+        self._kept[name] = dimension, dimension_frames.join_version(spark, dimension, broadcast_rows=limit)
+        log.info(
+            "dimension_taken",
+            pipeline=self._lake.pipeline.name,
+            lookup=name,
+            version=dimension.version,
+            rows=dimension.size,
+        )
+
+
+def _reject_other(pipeline: Pipeline, current: Dimension, newest: Dimension) -> None:
+    """Check that a table was not recreated while the stream ran: versions of the old one can no longer be read."""
+    if current.table_id != newest.table_id or newest.version < current.version:
+        msg = (
+            f"Pipeline `{pipeline.name}`, lookup `{current.name}`, dimension `{newest.table.table_uri}`: expected a "
+            f"version after {current.version} of table {current.table_id}, got version {newest.version} of "
+            f"{newest.table_id}: it was created again."
+            "\nHint: a running stream does not switch tables; restart it if the new one is intended."
+        )
+        raise LakeError(msg, runbook="DimensionUnusable")
+
+
 OWN = (
     "cutover.streaming.compaction.merge",
-    "cutover.streaming.microbatch.aggregate",
     "cutover.streaming.microbatch.dedup_state",
-    "cutover.streaming.microbatch.spill",
+    "cutover.streaming.microbatch.aggregate",
     "cutover.streaming.process.time_policy",
     "cutover.streaming.source.query",
 )
@@ -85,7 +161,7 @@ class DriverSettingsRecorder:
     def _read(self, batch: "DataFrame", session: "SparkSession | None", query: str) -> EffectiveSettings:
         now = readback.read_confs(batch.sparkSession)
         if self._found is None or now != self._confs:
-            own_code = {"code of the stream": code.hash_modules(OWN)}
+            own_code = {"code of the stream": readback.hash_modules(OWN)}
             session_settings = readback.read_session_settings(batch.sparkSession, self._pipeline, own_code)
             self._isolation = readback.read_isolation(batch, session, query)
             self._found, self._confs = session_settings, now

@@ -28,7 +28,7 @@ from cutover.lake.tables.schemas import RowKind, kind_sql
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.streaming.process.health import one_line
+from cutover.streaming.process.context import one_line
 
 TOPIC_CONFIG = {"cleanup.policy": "compact"}
 SECONDS = 30.0

@@ -16,9 +16,9 @@ from cutover.events import log
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
 from cutover.lake.control.versions import Version
-from cutover.lake.epochs import offsets
+from cutover.lake.epochs import delivery
+from cutover.lake.epochs.delivery import compute_next_epoch
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.offsets import compute_next_epoch
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.complete_read import ReadLog
 from cutover.lake.integrity.same_log import History
@@ -324,12 +324,12 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
     expected = start_offsets.find_expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
         _reject_one_changed_topic(pipeline)
-        unread = offsets.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
+        unread = delivery.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.compute_losses_of_new_log(pipeline, str(expected), unread, newest, log)
-    next_wanted = offsets.next_offsets(case.record, case.accepted, log.topic_id)
+    next_wanted = delivery.next_offsets(case.record, case.accepted, log.topic_id)
     begin_offsets = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
-    missing = offsets.find_offset_gaps(begin_offsets, earliest=log.earliest, latest=log.latest)
+    missing = delivery.find_offset_gaps(begin_offsets, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.rewritten.changes or any(hole.is_short for hole in missing):
         return "anew", loss_extent.compute_losses_without_table(pipeline, missing, log, case.rewritten)
     if case.incomplete:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control.losses import Starts
+from cutover.lake.epochs.delivery import OffsetGap
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import OffsetGap
 from cutover.lake.integrity.same_log import RewrittenPartition
 from cutover.records.parsing import limits
 from cutover.records.watermark import find_closed_end

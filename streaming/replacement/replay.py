@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
 from cutover.lake.control.versions import Version
-from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord, has_read_as_much, read_newest_epoch
 from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
@@ -25,14 +25,13 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat
 from cutover.streaming.recovery import fork
-from cutover.streaming.replacement.common_cut import (
+from cutover.streaming.replacement.compare import (
     Stream,
+    StreamComparison,
+    compare_versions,
     drop_zeros,
     find_stream,
-    has_read_as_much,
-    read_newest_epoch,
 )
-from cutover.streaming.replacement.compare import StreamComparison, compare_versions
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 60.0, 0.5
 """Time that a replay which is ahead of the serving stream waits for an epoch of it, and the polling interval."""

@@ -23,13 +23,18 @@ from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, served, versions
+from cutover.lake.epochs.epoch_log import has_read_as_much, read_newest_epoch
 from cutover.lake.journal_rows import SwapEvent
 from cutover.lake.serving import serving_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from cutover.streaming.replacement.common_cut import Stream, find_stream, has_read_as_much, read_newest_epoch
-from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
+from cutover.streaming.replacement.compare import (
+    Stream,
+    StreamComparison,
+    compare_definitions,
+    find_stream,
+)
 from cutover.streaming.replacement.replay import Agreed, describe_comparison, reject_others
 
 

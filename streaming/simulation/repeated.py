@@ -16,8 +16,8 @@ from cutover.definition.model.joins import DIMENSIONS_FOLDER
 from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.engine import spark
 from cutover.errors import LakeError, LogError
+from cutover.lake.epochs.delivery import compute_next_epoch
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import compute_next_epoch
 from cutover.lake.registered_functions import EpochDone
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log

@@ -48,7 +48,7 @@ from cutover.records.classes import Class
 from cutover.records.reference.measures import finish_measure
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.settings import Settings, load_settings
-from cutover.streaming import driver, reader
+from cutover.streaming import driver
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.panes import rows as pane_rows
 from cutover.streaming.panes import values as pane_values
@@ -337,7 +337,7 @@ def run_with(settings: Settings, setting: Setting) -> Outcome:
         committer, beginning = driver.prepare_stream(context)
         stream = ScriptedStream(context, committer, beginning, setting=setting, script=script)
         if not stream.drained:
-            reader.run_queries(context, stream)
+            driver.run_queries(context, stream)
         stream.play_out()
         return outcome_of(setting, pipeline, EpochLog(committer.version.uri))
 

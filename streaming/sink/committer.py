@@ -20,8 +20,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control.versions import Version
+from cutover.lake.epochs.delivery import follows
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
-from cutover.lake.epochs.offsets import follows
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss

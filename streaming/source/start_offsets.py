@@ -7,8 +7,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
+from cutover.lake.epochs.delivery import find_offset_gaps, format_gaps, next_offsets
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import find_offset_gaps, format_gaps, next_offsets
 from cutover.lake.integrity import lost_records, same_log
 from cutover.lake.integrity.same_log import History
 from cutover.lake.journal_rows import Loss

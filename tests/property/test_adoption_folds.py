@@ -6,9 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.adoption.draft import JobDraft
+from cutover.adoption.draft import NO_FILTER, Filter, JobDraft
 from cutover.adoption.evidence import ReadBatch, ReadPlan
-from cutover.adoption.filters import NO_FILTER, Filter
 from cutover.adoption.trial import Fold, JobReading, evaluate_draft
 from cutover.definition import Fixed, Sessions, Sliding
 from cutover.definition.windows.kinds import SlidingWindows

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cutover.batch.recompute import recompute_windows
 from cutover.definition import Count, Delta, Fixed, Join, Max, Min, Pipeline, Sessions, Sliding, SparkStream, Sum, Topic
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict

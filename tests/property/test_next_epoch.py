@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import (
+from cutover.lake.epochs.delivery import (
     compute_next_epoch,
     describe_offset_breaks,
     expect_start,
@@ -16,6 +15,7 @@ from cutover.lake.epochs.offsets import (
     follows,
     next_offsets,
 )
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch

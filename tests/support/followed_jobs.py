@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cutover.batch.recompute import recompute_windows
 from cutover.definition import Count, Delta, Fixed, Join, Max, Min, Pipeline, SparkStream, Sum, Topic
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding
 from cutover.reconcile.run import run_reconciliation

@@ -11,10 +11,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from cutover.definition.checks import change, joins, measures
-from cutover.definition.checks.contract import check_contract
+from cutover.definition.checks.contract import check_contract, check_schedule
 from cutover.definition.checks.json_fields import check_json_fields
 from cutover.definition.checks.measures import reject_field
-from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.checks.team_jobs import check_batch_job, check_spark_stream
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import SIDES, compile_pipeline
@@ -28,8 +27,8 @@ from cutover.definition.model.topic import Topic, check_name, list_column_types,
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS, Sessions
 from cutover.definition.windows.window_fn import WindowFn
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
+from cutover.timestamps import parse_duration
 
 _MAX_SHOWN_LENGTH = 80  # characters of an invalid value in a message
 

@@ -4,8 +4,7 @@ import re
 from typing import NoReturn
 
 from cutover.definition.measures.doubles import SQUARABLE_DIGITS, Variance
-from cutover.definition.measures.kinds import Avg, Bag, Measure, Sum
-from cutover.definition.measures.value_counts import MILLION, ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.kinds import MILLION, ApproxDistinct, Avg, Bag, Measure, Quantile, Sum, TopK
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 

@@ -11,8 +11,7 @@ from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, First, Last, Max, Min, Sum
 from cutover.definition.model.batch_job import BatchJob, CompactedTopic, Iceberg, Parquet, Postgres, find_batch_job
 from cutover.definition.model.joins import Join
-from cutover.definition.model.pipeline import FOLLOWED_LATENESS, Pipeline
-from cutover.definition.model.spark_stream import WINDOW_END, WINDOW_START, Delta, SparkStream
+from cutover.definition.model.pipeline import FOLLOWED_LATENESS, WINDOW_END, WINDOW_START, Delta, Pipeline, SparkStream
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.windows.kinds import Sessions, SlidingWindows
 

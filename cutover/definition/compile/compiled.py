@@ -20,9 +20,8 @@ from sqlglot import exp
 from cutover.definition.expressions.compiler import NEVER, Expression, compile_expression
 from cutover.definition.measures import doubles
 from cutover.definition.measures.doubles import Variance
-from cutover.definition.measures.kinds import Avg, Count, Measure, Sum
+from cutover.definition.measures.kinds import Avg, Count, Measure, Sum, count_values_sql
 from cutover.definition.measures.states import Finish, StateColumn
-from cutover.definition.measures.value_counts import count_values_sql
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, Join, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_right_side
 from cutover.definition.model.topic import list_column_types, normalize_type

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from cutover.definition.model.pipeline import Pipeline, SameDefinition
-from cutover.definition.model.spark_stream import Delta
+from cutover.definition.model.pipeline import Delta, Pipeline, SameDefinition
 
 
 @dataclass(frozen=True, slots=True)

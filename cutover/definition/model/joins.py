@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from cutover.definition.model.topic import Topic
-from cutover.durations import parse_duration
+from cutover.timestamps import parse_duration
 
 How = Literal["inner", "left", "full"]
 

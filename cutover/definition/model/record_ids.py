@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
-from cutover.durations import MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
+from cutover.timestamps import MICROSECONDS, parse_duration
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,8 +18,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Literal, NoReturn, TypeGuard
 
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
+from cutover.timestamps import parse_duration
 
 
 class Accumulation(StrEnum):

@@ -27,9 +27,8 @@ from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, WindowFn, WindowSql
-from cutover.durations import LONGEST_DAYS, MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
-from cutover.timestamps import from_micros, to_micros
+from cutover.timestamps import LONGEST_DAYS, MICROSECONDS, from_micros, parse_duration, to_micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -201,6 +201,24 @@ class EpochLog:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {identifier(view)} AS {rows}")
 
 
+def has_read_as_much(record: EpochRecord, other: EpochRecord) -> bool:
+    """Return whether an epoch has read all that another one has, of the same log, in every partition."""
+    return record.topic_id == other.topic_id and all(record.end.get(p, 0) >= end for p, end in other.end.items())
+
+
+def read_newest_epoch(epoch_log: EpochLog) -> EpochRecord:
+    """Return the newest epoch.
+
+    Raises:
+        LakeError: There is none.
+    """
+    records = epoch_log.records()
+    if not records:
+        msg = f"Epoch log `{epoch_log.table.table_uri}`: expected an epoch, it has none yet."
+        raise LakeError(msg + "\nHint: its driver is to commit one first.")
+    return records[-1]
+
+
 def list_merged_spans(table: DeltaTable) -> list[Span]:
     """List the spans of epochs that were merged into files with partial aggregates, by the files' names."""
     partials = (action for action in delta.actions(table) if str(action["partition._kind"]) == RowKind.PARTIAL)

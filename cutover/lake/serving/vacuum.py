@@ -23,7 +23,6 @@ from pyarrow import fs
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.driver_state import read_driver_state
-from cutover.durations import parse_duration
 from cutover.engine import storage
 from cutover.errors import CutoverError, LakeError
 from cutover.lake import batch_runs
@@ -39,6 +38,7 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import BATCH_TABLES, JOB_ROWS, PipelineLake, serving_uri
 from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
+from cutover.timestamps import parse_duration
 
 _NO_REPLACEMENT = "nothing with an epoch serves in its place"
 

@@ -9,8 +9,7 @@ from cutover.parity.jobs.frames import has_rows, list_frames, record_collected_r
 from cutover.parity.jobs.paths import decide_test
 from cutover.parity.jobs.readers_and_writers import record_setting
 from cutover.parity.jobs.sqltext import read_column
-from cutover.parity.jobs.texts import make_column, merge_columns
-from cutover.parity.jobs.trace import Arguments, JobAnalysis
+from cutover.parity.jobs.trace import Arguments, JobAnalysis, make_column, merge_columns
 from cutover.parity.jobs.values import (
     MAX_UNROLLED_ITEMS,
     BoundFunction,
@@ -40,8 +39,7 @@ from cutover.parity.jobs.values import (
     merge_alternatives,
     walk_values,
 )
-from cutover.parity.rules import Construct, is_clock, is_pure, is_random
-from cutover.parity.sql import CLOCK, is_spark_function
+from cutover.parity.rules import CLOCK, Construct, is_clock, is_pure, is_random, is_spark_function
 
 FUNCTIONS = (
     *("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window."),

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from cutover.parity.jobs.paths import AssignmentLog, decide_test
-from cutover.parity.jobs.texts import fill_template, join_texts, make_column, merge_columns
-from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.trace import Arguments, fill_template, join_texts, make_column, merge_columns
 from cutover.parity.jobs.values import (
     MISSING,
     Comparison,

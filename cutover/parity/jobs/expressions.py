@@ -10,8 +10,7 @@ from cutover.parity.jobs import calls
 from cutover.parity.jobs.containers import apply_operator, make_dict, make_optional
 from cutover.parity.jobs.frames import COLLECT_METHODS, READ_METHODS
 from cutover.parity.jobs.paths import decide_test, join_values, make_branches, select_reachable
-from cutover.parity.jobs.texts import join_texts, make_column, merge_columns
-from cutover.parity.jobs.trace import Arguments, JobAnalysis
+from cutover.parity.jobs.trace import Arguments, JobAnalysis, join_texts, make_column, merge_columns
 from cutover.parity.jobs.values import (
     Branch,
     Constant,
@@ -39,7 +38,7 @@ from cutover.parity.jobs.values import (
     merge_alternatives,
     override,
 )
-from cutover.parity.sql import is_spark_function
+from cutover.parity.rules import is_spark_function
 
 FUNCTIONS = "pyspark.sql.functions"
 FUNCTION_MODULE_ALIASES = frozenset({"F", "f", "fn", "sf", "func", "functions"})

@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from cutover.parity import sql
+from cutover.parity import rules
 from cutover.parity.jobs.readers_and_writers import record_taint
 from cutover.parity.jobs.sqltext import read_column, read_condition
-from cutover.parity.jobs.texts import get_sql_text, make_column, merge_columns, read_join_type
-from cutover.parity.jobs.trace import Arguments, JobAnalysis
+from cutover.parity.jobs.trace import Arguments, JobAnalysis, get_sql_text, make_column, merge_columns, read_join_type
 from cutover.parity.jobs.values import (
     BoundFunction,
     Constant,
@@ -338,7 +337,7 @@ def _record_named_aggregates(job: JobAnalysis, arguments: Arguments, line: int) 
     for value in arguments.positional:
         names = [get_text(item) for item in value.items.values()] if isinstance(value, DictValue) else []
         for name in names:
-            if name in sql.ORDER:
+            if name in rules.ORDER:
                 job.trace.findings.add((line, Construct.ORDER, name))
 
 

@@ -18,8 +18,7 @@ from cutover.parity.jobs.frames import (
 )
 from cutover.parity.jobs.readers_and_writers import call_on_reader, call_on_session, follow_sql, read_table
 from cutover.parity.jobs.sqltext import parse_column, read_condition, record_removals
-from cutover.parity.jobs.texts import fill_template, make_column, mark_parameters, merge_columns
-from cutover.parity.jobs.trace import Arguments, JobAnalysis
+from cutover.parity.jobs.trace import Arguments, JobAnalysis, fill_template, make_column, mark_parameters, merge_columns
 from cutover.parity.jobs.values import (
     Constant,
     DictValue,

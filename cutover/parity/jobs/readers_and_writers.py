@@ -8,8 +8,7 @@ from dataclasses import replace
 import sqlglot
 
 from cutover.parity.jobs.sqltext import find_view, follow_statements
-from cutover.parity.jobs.texts import mark_parameters
-from cutover.parity.jobs.trace import Arguments, ForeachBatchSink, JobAnalysis
+from cutover.parity.jobs.trace import Arguments, ForeachBatchSink, JobAnalysis, mark_parameters
 from cutover.parity.jobs.values import (
     Constant,
     Frame,

@@ -7,8 +7,7 @@ import sqlglot
 from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
-from cutover.parity.jobs.texts import get_sql_text, merge_columns, read_join_type
-from cutover.parity.jobs.trace import Trace
+from cutover.parity.jobs.trace import Trace, get_sql_text, merge_columns, read_join_type
 from cutover.parity.jobs.values import (
     Comparison,
     Frame,
@@ -20,7 +19,7 @@ from cutover.parity.jobs.values import (
     list_alternatives,
     merge_alternatives,
 )
-from cutover.parity.sql import CLOCK
+from cutover.parity.rules import CLOCK
 
 PARAMETER = re.compile(r"__param|\$\{|\{\{")
 """Text that differs between runs: an unknown part, or a variable of a shell or a template."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.parity import sql
+from cutover.parity import rules
 from cutover.parity.rules import Construct
 
 NO_PARENT = -1
@@ -32,7 +32,9 @@ RENAMED = {
 }
 """SQL names of expression classes that Spark names differently."""
 
-_CHECKED_FUNCTIONS = sql.CLOCK | sql.RANDOM | sql.ORDER | sql.ORDER_INSENSITIVE | sql.TIME_ZONE | sql.MOMENTS
+_CHECKED_FUNCTIONS = (
+    rules.CLOCK | rules.RANDOM | rules.ORDER | rules.ORDER_INSENSITIVE | rules.TIME_ZONE | rules.MOMENTS
+)
 NAMES: Mapping[str, str] = {name.replace("_", ""): name for name in sorted(_CHECKED_FUNCTIONS)} | RENAMED
 
 
@@ -136,9 +138,9 @@ def list_plan_findings(nodes: Sequence[PlanNode], *, has_time_zone: bool) -> Ite
 
 def _list_call_findings(node: PlanNode, *, has_time_zone: bool) -> Iterator[Finding]:
     for call in node.calls:
-        if call.name in sql.CLOCK and call.name != "unix_timestamp":
+        if call.name in rules.CLOCK and call.name != "unix_timestamp":
             yield node.line, Construct.CLOCK, call.name
-        elif call.name in sql.ORDER or (call.is_aggregate and not call.is_deterministic):
+        elif call.name in rules.ORDER or (call.is_aggregate and not call.is_deterministic):
             yield from _list_order_findings(node, call)
         elif call.sums_float:
             yield node.line, Construct.FLOAT_SUM, f"{call.name} of a double"
@@ -146,14 +148,14 @@ def _list_call_findings(node: PlanNode, *, has_time_zone: bool) -> Iterator[Find
             yield node.line, Construct.UDF, f"{call.name} calls {call.impure_call}"
         elif call.needs_zone and not has_time_zone:
             yield node.line, Construct.TIME_ZONE, call.name
-        elif call.name in sql.RANDOM or not call.is_deterministic:
+        elif call.name in rules.RANDOM or not call.is_deterministic:
             yield node.line, Construct.RANDOM, call.name
 
 
 def _list_order_findings(node: PlanNode, call: PlanCall) -> Iterator[Finding]:
     """Yield an aggregate over unordered rows, unless its list is immediately sorted or only counted."""
     outer = node.calls[call.parent].name if call.parent != NO_PARENT else ""
-    if node.name != "Window" and outer not in sql.ORDER_INSENSITIVE and "within group" not in node.text.lower():
+    if node.name != "Window" and outer not in rules.ORDER_INSENSITIVE and "within group" not in node.text.lower():
         yield node.line, Construct.ORDER, call.name
 
 
@@ -164,7 +166,7 @@ def _list_row_findings(nodes: Sequence[PlanNode], index: int) -> Iterator[Findin
         yield node.line, Construct.RANDOM, "tablesample"
     elif node.name in LIMITS and not node.name.startswith("Streaming") and not _is_ordered(nodes, index):
         yield node.line, Construct.LIMIT, "limit"
-    elif node.name == "Window" and not {column.lower() for column in node.order} & sql.POSITION_COLUMNS:
+    elif node.name == "Window" and not {column.lower() for column in node.order} & rules.POSITION_COLUMNS:
         for number in sorted({call.name for call in node.calls} & RANK_FUNCTIONS):
             yield node.line, Construct.TIES, "row_number" if number == "rownumber" else number
     elif node.keeps_arbitrary_row:

@@ -10,7 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cutover.errors import DefinitionError
-from cutover.parity import sql
+from cutover.parity import rules
 from cutover.parity.plans.findings import (
     FLOAT,
     NO_PARENT,
@@ -233,7 +233,7 @@ def _make_call(expression: Any, name: str, parent: int, wrapper: str, *, is_join
         parent=parent,
         is_deterministic=not is_nondeterministic,
         is_aggregate=wrapper == "AggregateExpression",
-        sums_float=function_name in sql.MOMENTS
+        sums_float=function_name in rules.MOMENTS
         or (function_name in {"sum", "avg"} and bool(types) and types[0] in FLOAT),
         needs_zone=_needs_zone(function_name, expression, types),
         impure_call=impure_call or ("a function declared non-deterministic" if is_udf and is_nondeterministic else ""),

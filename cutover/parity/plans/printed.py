@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.errors import DefinitionError
-from cutover.parity import sql
+from cutover.parity import rules
 from cutover.parity.plans.findings import DATES, FLOAT, NO_PARENT, PlanCall, PlanNode, name_function
 
 SECTION = re.compile(r"^== (.+) ==$")
@@ -153,8 +153,8 @@ def _make_call(span: _Span, text: str, floats: frozenset[str], parent: int) -> P
     return PlanCall(
         name=name,
         parent=parent,
-        sums_float=name in sql.MOMENTS or (name in {"sum", "avg"} and is_float) or result_is_float,
-        needs_zone=name in sql.TIME_ZONE and (name not in DATES or " as date)" in arguments),
+        sums_float=name in rules.MOMENTS or (name in {"sum", "avg"} and is_float) or result_is_float,
+        needs_zone=name in rules.TIME_ZONE and (name not in DATES or " as date)" in arguments),
     )
 
 
@@ -339,8 +339,8 @@ def _make_json_call(
     return PlanCall(
         name="bounded" if is_bound else name,
         parent=parent,
-        sums_float=name in sql.MOMENTS or (name in {"sum", "avg"} and _is_float(nodes_with_parents, index)),
-        needs_zone=name in sql.TIME_ZONE and (name not in DATES or "Cast" in {_name(node) for node in children}),
+        sums_float=name in rules.MOMENTS or (name in {"sum", "avg"} and _is_float(nodes_with_parents, index)),
+        needs_zone=name in rules.TIME_ZONE and (name not in DATES or "Cast" in {_name(node) for node in children}),
     )
 
 

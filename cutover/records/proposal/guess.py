@@ -33,7 +33,7 @@ from cutover.records.proposal.names import (
     rank_by_words,
 )
 from cutover.records.proposal.nested_fields import NestedFields, name_json_fields
-from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
+from cutover.records.proposal.parsed_file import Pace, RecordTimes, measure_pace
 from cutover.records.proposal.time_formats import is_clock_time
 from cutover.records.record_files import format_json_value
 from cutover.records.reference.from_json import read_field

@@ -18,8 +18,23 @@ from typing import Any, Self
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.doubles import Stddev, Variance
-from cutover.definition.measures.kinds import Avg, Bag, Count, First, Last, Max, Measure, Min, Sum
-from cutover.definition.measures.value_counts import HASH_BIAS, HASHES, MILLION, ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.kinds import (
+    HASH_BIAS,
+    HASHES,
+    MILLION,
+    ApproxDistinct,
+    Avg,
+    Bag,
+    Count,
+    First,
+    Last,
+    Max,
+    Measure,
+    Min,
+    Quantile,
+    Sum,
+    TopK,
+)
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.timestamps import EPOCH

@@ -18,7 +18,6 @@ from cutover.definition.model.triggers import (
     waits_for_watermark,
 )
 from cutover.definition.windows.window_fn import FOREVER
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
 from cutover.scenarios.reading.forms import (
@@ -34,6 +33,7 @@ from cutover.scenarios.reading.forms import (
     WaitingForm,
 )
 from cutover.scenarios.reading.texts import ScenarioTime, Style, format_scenario_time
+from cutover.timestamps import parse_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

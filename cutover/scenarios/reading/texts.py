@@ -16,10 +16,9 @@ from pydantic_core import PydanticCustomError
 
 from cutover.definition.model.times import ISO_TIMESTAMP
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
-from cutover.durations import MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
 from cutover.panes.model import Number
-from cutover.timestamps import from_micros, to_micros
+from cutover.timestamps import MICROSECONDS, from_micros, parse_duration, to_micros
 
 _CLOCK_TIME = re.compile(r"(-?)([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9])(?:[.]([0-9]{1,6}))?)?")
 _INFINITE = {"-inf": -FOREVER, "+inf": FOREVER, "inf": FOREVER}

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.counts import count_noun
-from cutover.lake.epochs import offsets
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import high_water
 from cutover.lake.integrity.lost_records import record_bounds
@@ -291,10 +291,10 @@ a commit without a record. Commits that a RESTORE has undone are not violations.
 def check_contiguity(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the places at which offsets were skipped, read twice, or come from another log."""
     name, records = facts.stream, facts.records
-    yield from cap_violations("N3", [*offsets.describe_number_gaps(name, records, facts.transaction)])
+    yield from cap_violations("N3", [*delivery.describe_number_gaps(name, records, facts.transaction)])
     yield from cap_violations("N3", [*_find_vanished(facts)])
-    yield from cap_violations("N3", [*offsets.describe_offset_breaks(name, records, facts.losses)])
-    yield from cap_violations("N3", [*offsets.describe_log_changes(name, records)])
+    yield from cap_violations("N3", [*delivery.describe_offset_breaks(name, records, facts.losses)])
+    yield from cap_violations("N3", [*delivery.describe_log_changes(name, records)])
 
 
 def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from itertools import takewhile
 
 from cutover.counts import count_clause
 from cutover.driver_state import DriverState
-from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.facts import AlertSpec, UnknownFact, WatchFacts, reported_by, require, seconds_since
@@ -21,6 +20,7 @@ from cutover.reconcile.watch.lag import (
     find_holding_partition,
 )
 from cutover.recorded_times import CLOCKS_APART
+from cutover.timestamps import parse_duration
 
 MISSED_TRIGGERS = 3
 """Triggers without a commit that are still normal."""

@@ -7,10 +7,10 @@ from cutover.batch.recompute import recompute_windows
 from cutover.definition import Daily, Fixed
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
-from cutover.durations import MICROSECONDS
 from cutover.log.kafka import LogClient
 from cutover.records import reference
 from cutover.records.classes import Class
+from cutover.timestamps import MICROSECONDS
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
 
 SLIDING = SlidingWindows(size=MICROSECONDS["hour"], every=20 * MICROSECONDS["minute"])

@@ -7,8 +7,8 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from cutover.adoption.adopt import Adoption, AdoptionRequest, adopt
-from cutover.adoption.definition_file import render_adoption
 from cutover.adoption.draft import Question, Stated
+from cutover.cli.adopt import render_adoption
 from cutover.definition import BatchJob, Count, Delta, Max, Pipeline, Postgres, Sum
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LakeError, LogError

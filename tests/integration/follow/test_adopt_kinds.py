@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation does
 
 from cutover.adoption.adopt import Adoption, AdoptionRequest, adopt
-from cutover.adoption.definition_file import render_adoption
 from cutover.adoption.draft import Stated
+from cutover.cli.adopt import render_adoption
 from cutover.definition import Pipeline
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError

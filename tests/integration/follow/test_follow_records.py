@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation
 
 from cutover.definition import Last
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell

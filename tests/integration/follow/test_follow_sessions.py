@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 
 from cutover.definition import Pipeline, Sessions
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.errors import DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict

@@ -11,12 +11,12 @@ from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum, Varia
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.measures.states import StateColumn
 from cutover.definition.windows.kinds import SlidingWindows
-from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.noise import find_newest_noise, make_rule, measure_noise, record_noise
 from cutover.settings import Settings
+from cutover.timestamps import MICROSECONDS
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

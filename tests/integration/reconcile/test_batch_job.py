@@ -20,7 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from cutover.definition import BatchJob, Delta, Iceberg, Parquet, Pipeline, Postgres
 from cutover.lake import batch_runs
-from cutover.lake.job_rows import JobRowsNote, replace_job_rows
+from cutover.lake.batch_runs import JobRowsNote, replace_job_rows
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.positions import batch_table

@@ -9,8 +9,8 @@ import pytest
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Monthly, Pipeline, Topic
 from cutover.definition.windows.kinds import CalendarWindows, SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
-from cutover.durations import MICROSECONDS
 from cutover.records.classify import classify_records
+from cutover.timestamps import MICROSECONDS
 from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
-from cutover.durations import MICROSECONDS
 from cutover.records import classify
 from cutover.records.classify import classify_records
+from cutover.timestamps import MICROSECONDS
 from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:

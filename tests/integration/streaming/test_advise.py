@@ -10,7 +10,6 @@ import pytest
 
 from cutover.cli import app
 from cutover.definition import Count, Join, Lateness, Max, Pipeline, Sessions
-from cutover.durations import parse_duration
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import versions
@@ -24,6 +23,7 @@ from cutover.reconcile.advisor.prove import prove_settings
 from cutover.reconcile.result.parts import NamedSetting, select_outcome
 from cutover.settings import Settings
 from cutover.streaming import driver
+from cutover.timestamps import parse_duration
 from tests.integration.report.test_hostile_keys import CONTROL, HOSTILE, list_texts
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event

@@ -25,7 +25,7 @@ from cutover.definition import (
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import How
-from cutover.definition.model.spark_stream import OutputMode
+from cutover.definition.model.pipeline import OutputMode
 from cutover.errors import DefinitionError
 from cutover.log.topic_partitions import name_log, split_topics
 from cutover.pipeline_lake import PipelineLake

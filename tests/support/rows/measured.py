@@ -29,8 +29,7 @@ from cutover.definition import (
     Variance,
 )
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.measures.kinds import Measure
-from cutover.definition.measures.value_counts import EXPONENT_BIAS
+from cutover.definition.measures.kinds import EXPONENT_BIAS, Measure
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from cutover.adoption.draft import JobDraft, KeyPart
+from cutover.adoption.draft import JobDraft, KeyPart, list_filters
 from cutover.adoption.evidence import ReadPlan, find_period, plan_read
-from cutover.adoption.filters import list_filters
 from cutover.definition import Fixed
 from cutover.positions.spark_checkpoint import Batch, SparkCheckpoint
 

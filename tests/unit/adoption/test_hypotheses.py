@@ -13,14 +13,20 @@ import pytest
 
 from cutover.adoption.adopt import Adoption
 from cutover.adoption.completion import complete_draft, list_variants
-from cutover.adoption.definition_file import describe_test
-from cutover.adoption.draft import JobDraft, KeyPart, MeasureChoice, Question, Stated
-from cutover.adoption.evidence import ReadBatch, ReadPlan
-from cutover.adoption.filters import make_lower_bound, make_upper_bound
+from cutover.adoption.draft import (
+    JobDraft,
+    KeyPart,
+    MeasureChoice,
+    Question,
+    Stated,
+    make_lower_bound,
+    make_upper_bound,
+)
+from cutover.adoption.evidence import Aggregate, QueryShape, ReadBatch, ReadPlan
 from cutover.adoption.hypotheses import Match, find_matches, verify
-from cutover.adoption.query import Aggregate, QueryShape
 from cutover.adoption.search import UnexplainedColumn
 from cutover.adoption.trial import JobReading, evaluate_draft, is_equal
+from cutover.cli.adopt import describe_test
 from cutover.definition import Fixed
 from cutover.log.kafka import RawRecord
 

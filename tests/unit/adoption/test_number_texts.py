@@ -18,16 +18,22 @@ from deltalake import write_deltalake
 
 from cutover.adoption.adopt import Adoption, check_stated
 from cutover.adoption.completion import choose_match, choose_types, complete_draft, drop_equivalent, list_variants
-from cutover.adoption.definition_file import describe_test, render_adoption
-from cutover.adoption.draft import JobDraft, KeyPart, MeasureChoice, Question, Seen, Stated
-from cutover.adoption.evidence import ReadBatch, ReadPlan, open_job_table
-from cutover.adoption.filters import combine_filters, list_filters
+from cutover.adoption.draft import (
+    JobDraft,
+    KeyPart,
+    MeasureChoice,
+    Question,
+    Seen,
+    Stated,
+    combine_filters,
+    list_filters,
+)
+from cutover.adoption.evidence import Aggregate, QueryShape, ReadBatch, ReadPlan, open_job_table
 from cutover.adoption.hypotheses import find_matches, verify
 from cutover.adoption.proposal import begin_draft
-from cutover.adoption.query import Aggregate, QueryShape
 from cutover.adoption.sample import RecordSample, RecordSampler
 from cutover.adoption.trial import JobReading, evaluate_draft
-from cutover.cli.adopt import adopt_jobs
+from cutover.cli.adopt import adopt_jobs, describe_test, render_adoption
 from cutover.definition import Fixed
 from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord

@@ -8,12 +8,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from cutover.adoption.definition_file import format_window
 from cutover.adoption.draft import JobDraft, Stated
-from cutover.adoption.evidence import StreamTable, list_job_columns
+from cutover.adoption.evidence import Aggregate, QueryShape, StreamTable, list_job_columns
 from cutover.adoption.proposal import begin_draft, propose
-from cutover.adoption.query import Aggregate, QueryShape
 from cutover.adoption.sample import RecordSampler
+from cutover.cli.adopt import format_window
 from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 from cutover.positions.spark_checkpoint import StateField

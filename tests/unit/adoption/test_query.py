@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.adoption.query import decode_aggregates, describe_query
+from cutover.adoption.evidence import decode_aggregates, describe_query
 from cutover.errors import DefinitionError
 from cutover.positions.spark_checkpoint import Batch, LateRule, Operator, SparkCheckpoint, StateField
 

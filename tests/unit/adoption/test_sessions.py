@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cutover.adoption.completion import complete_draft
-from cutover.adoption.definition_file import format_window
 from cutover.adoption.draft import Stated
 from cutover.adoption.evidence import ReadBatch, ReadPlan
 from cutover.adoption.hypotheses import verify
 from cutover.adoption.search import list_gaps
 from cutover.adoption.trial import JobReading, evaluate_draft
+from cutover.cli.adopt import format_window
 from cutover.definition import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.timestamps import to_micros

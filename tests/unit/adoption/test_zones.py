@@ -10,13 +10,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from cutover.adoption.completion import list_variants
-from cutover.adoption.draft import JobDraft
-from cutover.adoption.filters import NO_FILTER
+from cutover.adoption.draft import NO_FILTER, JobDraft
 from cutover.adoption.search import LocalWindows, find_local_windows, group_zones
 from cutover.adoption.trial import Fold, JobReading, evaluate_draft
 from cutover.definition import Fixed
-from cutover.durations import MICROSECONDS
-from cutover.timestamps import to_micros
+from cutover.timestamps import MICROSECONDS, to_micros
 from tests.unit.adoption.test_hypotheses import DRAFT, PAYMENTS, SHAPE, Record, read_log
 
 TOKYO = ZoneInfo("Asia/Tokyo")

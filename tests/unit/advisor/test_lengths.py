@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from cutover.definition import Daily, Fixed, Global, Monthly, Sessions, Sliding
 from cutover.definition.windows.window_fn import WindowFn
-from cutover.durations import MICROSECONDS, parse_duration, shorten_duration
 from cutover.errors import DefinitionError
 from cutover.reconcile.advisor.predict import find_unit, round_up
+from cutover.timestamps import MICROSECONDS, parse_duration, shorten_duration
 
 DAY, HOUR, MINUTE, SECOND = (MICROSECONDS[unit] for unit in ("day", "hour", "minute", "second"))
 

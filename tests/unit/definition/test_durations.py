@@ -6,8 +6,8 @@ import pytest
 
 from cutover.definition import Fixed, Lateness, Sliding
 from cutover.definition.windows.kinds import SlidingWindows
-from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
+from cutover.timestamps import parse_duration
 
 DAY = 86_400_000_000
 

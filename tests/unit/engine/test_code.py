@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from cutover import definition
-from cutover.batch.read import settings_in_force as batch_settings
+from cutover.batch import context as batch_settings
 from cutover.definition.windows.kinds import KINDS, WindowKind
 from cutover.engine import readback
-from cutover.engine.code import SHARED, hash_modules, list_window_modules
+from cutover.engine.readback import SHARED, hash_modules, list_window_modules
 from cutover.records import classify, fold
 from cutover.records.parsing import limits, parser
 from cutover.streaming.microbatch import epoch_record as streaming_settings
 from tests.integration.streaming import rig
 
-PRINT = "import json; from cutover.engine.code import hash_modules; print(json.dumps(hash_modules()))"
+PRINT = "import json; from cutover.engine.readback import hash_modules; print(json.dumps(hash_modules()))"
 
 
 def loaded(text: str) -> str:

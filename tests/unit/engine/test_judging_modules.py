@@ -5,9 +5,9 @@ import pkgutil
 import grimp
 import pytest
 
-from cutover.batch.read import settings_in_force as batch_settings
+from cutover.batch import context as batch_settings
 from cutover.definition import windows
-from cutover.engine.code import SHARED
+from cutover.engine.readback import SHARED
 from cutover.streaming.microbatch import epoch_record as streaming_settings
 
 ROOMS = ("cutover", "streaming", "batch")
@@ -15,9 +15,9 @@ NO_VALUE = {
     "messages, stored state and settings, which change no record": """
         cutover.clock cutover.counts cutover.errors cutover.events cutover.process cutover.settings
         cutover.changes
-        cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code
+        cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.readback
         cutover.engine.effective_settings cutover.engine.readback cutover.streaming.microbatch.epoch_record
-        cutover.batch.read.settings_in_force cutover.engine.usage cutover.recorded_times""",
+        cutover.batch.context cutover.engine.usage cutover.recorded_times""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.statements cutover.definition.model.triggers cutover.panes.held_windows
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
@@ -28,7 +28,7 @@ NO_VALUE = {
         cutover.lake.integrity.complete_read cutover.lake.integrity.lost_records cutover.log.record_batches
         cutover.lake.integrity.same_log""",
     "files and their records: bytes are verified by checksums, rows by recorded totals": """
-        cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal cutover.lake.tables.run_memory
+        cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal
         cutover.lake.tables.data_files cutover.lake.epochs.delivery
         cutover.lake.epochs.epoch_log cutover.lake.control.losses cutover.lake.tables.commits cutover.pipeline_lake
         cutover.lake.sequence_marks cutover.lake.journal_rows cutover.lake.control.pins cutover.engine.queries

@@ -12,8 +12,7 @@ from cutover.cli import app
 from cutover.cli.parity import check_file
 from cutover.errors import DefinitionError
 from cutover.parity.job import check_job
-from cutover.parity.rules import RULES, Construct, ParityFinding
-from cutover.parity.sql import check_sql
+from cutover.parity.rules import RULES, Construct, ParityFinding, check_sql
 
 HERE = Path(__file__).parent
 JOBS = sorted(path for folder in ("jobs", "followed") for path in (HERE / folder).iterdir() if path.is_file())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.lake.epochs.offsets import count_unread
+from cutover.lake.epochs.delivery import count_unread
 from cutover.streaming.microbatch.epoch_record import is_behind
 
 

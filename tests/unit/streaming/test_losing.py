@@ -6,8 +6,8 @@ import pytest
 
 from cutover.definition import Lateness
 from cutover.definition.windows.kinds import Sessions, SlidingWindows
+from cutover.lake.epochs.delivery import OffsetGap
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import OffsetGap
 from cutover.records.parsing import limits
 from cutover.streaming.recovery import loss_extent
 from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, RewrittenLog

@@ -3,9 +3,9 @@ import os
 import pytest
 
 from cutover.errors import LakeError, LogError
-from cutover.streaming.microbatch import spill
+from cutover.streaming.microbatch import aggregate
+from cutover.streaming.process.context import one_line
 from cutover.streaming.process.driver_metrics import Pace, next_pace
-from cutover.streaming.process.health import one_line
 from cutover.streaming.sink.committer import new_run_id, pid_of
 
 
@@ -46,8 +46,8 @@ def test_overflow_with_unexpected_rows_is_rejected(actual_rows: int) -> None:
     with pytest.raises(
         LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {actual_rows}\."
     ):
-        spill.reject_missing("overflow-3-a", expected=10, actual=actual_rows)
+        aggregate.reject_missing("overflow-3-a", expected=10, actual=actual_rows)
 
 
 def test_overflow_with_all_rows_is_accepted() -> None:
-    spill.reject_missing("overflow-3-a", expected=10, actual=10)
+    aggregate.reject_missing("overflow-3-a", expected=10, actual=10)

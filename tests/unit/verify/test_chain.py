@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.lake.epochs import offsets
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from tests.unit.verify.epochs import chain_of, epoch
@@ -17,9 +17,9 @@ Records = list[EpochRecord]
 def list_violations(records: Records, *losses: Loss, transaction: int | None = None) -> list[str]:
     newest = max((r.epoch for r in records), default=None) if transaction is None else transaction
     return [
-        *offsets.describe_number_gaps("clicks", records, newest),
-        *offsets.describe_offset_breaks("clicks", records, losses),
-        *offsets.describe_log_changes("clicks", records),
+        *delivery.describe_number_gaps("clicks", records, newest),
+        *delivery.describe_offset_breaks("clicks", records, losses),
+        *delivery.describe_log_changes("clicks", records),
     ]
 
 
@@ -55,8 +55,8 @@ def test_consecutive_epochs_hold(length: int) -> None:
 
 
 def test_a_table_without_epochs_has_no_transaction() -> None:
-    assert list(offsets.describe_number_gaps("clicks", [], None)) == []
-    assert len(list(offsets.describe_number_gaps("clicks", [], 0))) == 1
+    assert list(delivery.describe_number_gaps("clicks", [], None)) == []
+    assert len(list(delivery.describe_number_gaps("clicks", [], 0))) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.tables import commits, delta
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.pipeline_lake import BatchTable, PipelineLake

@@ -13,7 +13,6 @@ import pytest
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.kinds import SlidingWindows
-from cutover.durations import MICROSECONDS
 from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.tables import delta
@@ -26,6 +25,7 @@ from cutover.streaming.compaction import compactor, merge
 from cutover.streaming.microbatch import aggregate
 from cutover.streaming.sink import files
 from cutover.streaming.sink.files import File
+from cutover.timestamps import MICROSECONDS
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

@@ -23,8 +23,7 @@ from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import only_driver, run_folder
-from cutover.streaming.replacement.common_cut import find_readable_cut, list_common_cuts
-from cutover.streaming.replacement.compare import compare_versions
+from cutover.streaming.replacement.compare import compare_versions, find_readable_cut, list_common_cuts
 from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming import rig
 from tests.integration.streaming.log.loss import cut_away

@@ -40,12 +40,12 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, only_driver, run_folder
 from cutover.streaming.replacement import swap as swapping
-from cutover.streaming.replacement.common_cut import find_stream
 from cutover.streaming.replacement.compare import (
     Coverage,
     compare_definitions,
     compare_versions,
     find_coverage,
+    find_stream,
     reject_unfair,
 )
 from cutover.streaming.replacement.replay import Agreed, replay_definition, replay_log

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.definition.checks.schedule import check_schedule
+from cutover.definition.checks.contract import check_schedule
 from cutover.errors import DefinitionError
 
 

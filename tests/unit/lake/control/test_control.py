@@ -22,7 +22,7 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types, make_row_schema
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, Loss, PinEvent
 from cutover.lake.tables import delta
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row

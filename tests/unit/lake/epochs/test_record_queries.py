@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.engine.effective_settings import EffectiveSettings
-from cutover.lake.epochs import offsets
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, collect_in_force
 from cutover.lake.tables import commits, delta
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
@@ -107,6 +107,6 @@ def test_settings_are_recorded_once_and_later_epochs_name_their_digest(
 def test_an_epoch_that_ends_before_it_starts_is_reported_once() -> None:
     wrong = replace(SECOND, end={0: 9})
 
-    assert list(offsets.describe_offset_breaks("s", [FIRST, wrong], [])) == [
+    assert list(delivery.describe_offset_breaks("s", [FIRST, wrong], [])) == [
         "Epoch log of s: epoch 1, topic t, partition 0: expected to start at 10, got 10 (end 9)."
     ]

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, QueryBuilder
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, commits, delta
-from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.checksums import read_once
 from cutover.lake.tables.schemas import make_arrow_schema
 
 SCHEMA = make_arrow_schema({"_kind": pa.string(), "n": pa.int64(), "x": pa.float64(), "text": pa.string()})

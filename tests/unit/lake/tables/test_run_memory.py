@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cutover.lake.tables.run_memory import read_once, remember
+from cutover.lake.tables.checksums import read_once, remember
 
 
 def rewrite_with_same_times(file: Path) -> None:

@@ -3,9 +3,9 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cutover.durations import parse_duration
 from cutover.reconcile.report.sections import find_last_edge
 from cutover.reconcile.result.text import THIN, minutes
+from cutover.timestamps import parse_duration
 
 _WEEK = 7 * 24 * 60
 

@@ -19,8 +19,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.topic import list_fields
 from cutover.errors import DefinitionError
 from cutover.records.proposal import template
-from cutover.records.proposal.pace import RecordTimes
-from cutover.records.proposal.parsed_file import ParsedFile, parse_all_records
+from cutover.records.proposal.parsed_file import ParsedFile, RecordTimes, parse_all_records
 from cutover.records.reference.parse import parse_record
 from cutover.records.sending.rows import ALL_TIMES, FileContent, FileRecord, read_checked_records, read_rows
 from tests.support.rows.cells import CELLS

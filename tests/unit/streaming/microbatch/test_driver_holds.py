@@ -10,15 +10,14 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition.model.pipeline import Delivery
-from cutover.engine import code, readback
+from cutover.engine import readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.lake.epochs.delivery import Attempt
 from cutover.streaming.microbatch import aggregate, epoch_record
+from cutover.streaming.microbatch.aggregate import EpochPartials
 from cutover.streaming.microbatch.engine import HeldState
-from cutover.streaming.microbatch.enrichment import _reject_other
-from cutover.streaming.microbatch.epoch_record import DriverSettingsRecorder
-from cutover.streaming.microbatch.spill import EpochPartials
+from cutover.streaming.microbatch.epoch_record import DriverSettingsRecorder, _reject_other
 from tests.support.suite.standing_clock import StandingClock
 from tests.unit.streaming.epochs import FIRST, SCHEMA
 
@@ -59,7 +58,7 @@ class Judged:
         patched.setattr(readback, "read_confs", lambda _: dict(self.confs))
         patched.setattr(readback, "read_session_settings", self._read)
         patched.setattr(readback, "read_isolation", lambda *_: "read_uncommitted")
-        patched.setattr(code, "hash_modules", lambda _: {})
+        patched.setattr(readback, "hash_modules", lambda _: {})
         patched.setattr(epoch_record, "log", SimpleNamespace(warning=self.warned))
 
     def _read(self, *_: object) -> EffectiveSettings:

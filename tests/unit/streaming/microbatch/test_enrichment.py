@@ -11,7 +11,7 @@ import pytest
 from cutover.lake.dimensions import dimension, joined_versions
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
-from cutover.streaming.microbatch.enrichment import StreamEnrichment
+from cutover.streaming.microbatch.epoch_record import StreamEnrichment
 from tests.support.drivers.fed import HandClock
 
 

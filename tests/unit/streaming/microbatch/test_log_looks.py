@@ -13,7 +13,7 @@ from cutover.log.cut import LogEnd, LogId, Mark
 from cutover.streaming.microbatch import continuity
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
-from cutover.streaming.process.health import LogSnapshot
+from cutover.streaming.process.context import LogSnapshot
 
 LOG = LogId(cluster_id="C", topic="t", topic_id="A")
 

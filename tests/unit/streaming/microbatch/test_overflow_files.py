@@ -14,9 +14,8 @@ from cutover.errors import LakeError
 from cutover.lake.tables import checksums
 from cutover.lake.tables.schemas import partial_schema
 from cutover.pipeline_lake import PipelineLake
-from cutover.streaming.microbatch import aggregate, spill
-from cutover.streaming.microbatch.aggregate import EpochCounts, EpochPlan
-from cutover.streaming.microbatch.spill import EpochPartials
+from cutover.streaming.microbatch import aggregate
+from cutover.streaming.microbatch.aggregate import EpochCounts, EpochPartials, EpochPlan
 
 PIPELINE = Pipeline(
     name="p",
@@ -65,7 +64,7 @@ def make_pass(**parts: list[pa.Table]) -> Any:
 
 def overflow(root: Path, *, expected: int, pipeline: Pipeline = PIPELINE) -> list[Any]:
     batch_pass = make_pass(partial=[rows("accepted", 1, 2), rows("accepted", 3)], ledger=[rows("late", 4)])
-    return spill.spill_partials(batch_pass, pipeline, PLAN, str(root), expected=expected)
+    return aggregate.spill_partials(batch_pass, pipeline, PLAN, str(root), expected=expected)
 
 
 def test_overflow_files_are_listed_by_kind_and_nothing_else_remains(tmp_path: Path) -> None:
@@ -104,21 +103,23 @@ def test_accepted_rows_of_an_overflow_are_read_from_its_files(tmp_path: Path) ->
     files = overflow(tmp_path, expected=4)
     epoch_partials = EpochPartials(rows=rows("accepted"), counts=aggregate.NOTHING, spilled_files=files, number=4)
 
-    assert set(spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path))["_n"].to_pylist()) == {1, 2, 3}
+    assert set(aggregate.read_accepted(epoch_partials, PIPELINE, str(tmp_path))["_n"].to_pylist()) == {1, 2, 3}
 
 
 def test_accepted_rows_of_an_epoch_without_any_are_none(tmp_path: Path) -> None:
-    add_actions = spill.spill_partials(make_pass(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1)
+    add_actions = aggregate.spill_partials(
+        make_pass(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1
+    )
     epoch_partials = EpochPartials(rows=rows("accepted"), counts=aggregate.NOTHING, spilled_files=add_actions, number=1)
 
-    assert spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path)) == rows("accepted")
+    assert aggregate.read_accepted(epoch_partials, PIPELINE, str(tmp_path)) == rows("accepted")
 
 
 def test_accepted_rows_in_memory_are_those_of_their_class() -> None:
     both = pa.concat_tables([rows("accepted", 1), rows("late", 4)])
     epoch_partials = EpochPartials(rows=both, counts=aggregate.NOTHING, number=2)
 
-    assert spill.read_accepted(epoch_partials, PIPELINE, "unused")["_n"].to_pylist() == [1]
+    assert aggregate.read_accepted(epoch_partials, PIPELINE, "unused")["_n"].to_pylist() == [1]
 
 
 def test_sums_of_rows_in_spark_are_by_class() -> None:
@@ -128,7 +129,7 @@ def test_sums_of_rows_in_spark_are_by_class() -> None:
         {"_class": "late", "sum(_n)": 4, "sum(_unknown)": None, "count(1)": 3},
     ]
 
-    assert spill.sums(frame) == (7 + 3, {"accepted": (30, 2), "late": (4, 0)})
+    assert aggregate.sums(frame) == (7 + 3, {"accepted": (30, 2), "late": (4, 0)})
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,12 @@ def test_rows_of_slices_are_collected_up_to_the_limit_and_opened(
     monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: upper_bound)
     monkeypatch.setattr(aggregate, "collect_partials", collected)
     monkeypatch.setattr(aggregate, "open_slices", lambda *_: opened)
-    monkeypatch.setattr(spill, "sums", lambda _: (1, {}))
-    monkeypatch.setattr(spill, "_collect_partials", lambda *_: "by window")
+    monkeypatch.setattr(aggregate, "sums", lambda _: (1, {}))
+    monkeypatch.setattr(aggregate, "_collect_partials", lambda *_: "by window")
     batch_pass: Any = Mock()
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    partials: Any = spill.run_aggregation(batch_pass, PipelineLake(settings, PIPELINE), PLAN, uri="unused")
+    partials: Any = aggregate.run_aggregation(batch_pass, PipelineLake(settings, PIPELINE), PLAN, uri="unused")
 
     assert [call.args[0] for call in batch_pass.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
     assert collected.call_args.args[0] is (batch_pass.slices.limit.return_value if is_bounded else batch_pass.slices)

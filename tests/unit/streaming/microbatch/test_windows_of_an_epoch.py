@@ -12,7 +12,7 @@ from cutover.lake.control.losses import Starts
 from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import partial_schema
 from cutover.streaming.microbatch import aggregate, epoch_record
-from cutover.streaming.microbatch.spill import EpochPartials
+from cutover.streaming.microbatch.aggregate import EpochPartials
 
 PIPELINE = Pipeline(
     name="p",

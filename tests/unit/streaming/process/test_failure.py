@@ -1,4 +1,4 @@
-from cutover.streaming.process.health import places
+from cutover.streaming.process.context import places
 
 TEXT = """\
 Traceback (most recent call last):

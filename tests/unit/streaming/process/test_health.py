@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.streaming.process.health import Health, LogSnapshot
+from cutover.streaming.process.context import Health, LogSnapshot
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from cutover.settings import Settings, StreamSettings
-from cutover.streaming import reader
+from cutover.streaming import driver
 
 TRIGGER = 0.4
 
@@ -34,14 +34,14 @@ class Wake:
 def wake(monkeypatch: pytest.MonkeyPatch) -> Wake:
     """Return the event that ends a wait, on whose clock the reader runs."""
     wake = Wake()
-    monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: wake.now))
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: wake.now))
     return wake
 
 
 def await_next_poll(stream: Any) -> None:
     settings = Settings(stream=StreamSettings(trigger_seconds=TRIGGER))
     context = SimpleNamespace(lake=SimpleNamespace(settings=settings), stopping=threading.Event())
-    reader._await_next_poll(cast("Any", context), stream)
+    driver._await_next_poll(cast("Any", context), stream)
 
 
 def make_stream(wake: Wake, **changes: object) -> Any:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.errors import DefinitionError, LogError
-from cutover.lake.epochs import offsets
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, StreamSettings
@@ -39,12 +39,12 @@ def starts(
 
 
 def test_first_start_begins_where_the_log_begins() -> None:
-    assert offsets.next_offsets(None, (), "A") is None
+    assert delivery.next_offsets(None, (), "A") is None
     assert starts(None, {0: 3, 1: 0}) == {0: 3, 1: 0}
 
 
 def test_start_is_the_end_of_the_newest_epoch() -> None:
-    next_offsets = offsets.next_offsets(RECORD, (), "A")
+    next_offsets = delivery.next_offsets(RECORD, (), "A")
 
     assert starts(next_offsets, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
 
@@ -52,16 +52,16 @@ def test_start_is_the_end_of_the_newest_epoch() -> None:
 def test_start_is_after_the_losses_recorded_for_the_next_epoch() -> None:
     other_losses = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
 
-    assert offsets.next_offsets(RECORD, (*other_losses, LOSS), "A") == {0: 60, 1: 7}
+    assert delivery.next_offsets(RECORD, (*other_losses, LOSS), "A") == {0: 60, 1: 7}
 
 
 def test_version_opened_by_a_loss_starts_at_the_recorded_offset() -> None:
     reopened_loss = replace(ANEW, topic_id="B", first=0, next=4)
 
-    assert offsets.next_offsets(None, (ANEW, reopened_loss), "B") == {0: 4}
-    assert starts(offsets.next_offsets(None, (ANEW, reopened_loss), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
+    assert delivery.next_offsets(None, (ANEW, reopened_loss), "B") == {0: 4}
+    assert starts(delivery.next_offsets(None, (ANEW, reopened_loss), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
     with pytest.raises(LogError, match="partition 0: expected offset 4, log starts at 5: 1 offsets are gone"):
-        starts(offsets.next_offsets(None, (ANEW, reopened_loss), "B"), {0: 5, 1: 0})
+        starts(delivery.next_offsets(None, (ANEW, reopened_loss), "B"), {0: 5, 1: 0})
 
 
 def test_next_log_is_the_recorded_or_the_accepted_one() -> None:

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cutover.streaming.microbatch import aggregate, spill
+from cutover.streaming.microbatch import aggregate
 from cutover.streaming.microbatch.engine import HeldState
 
 LIMIT = 5
@@ -18,14 +18,14 @@ def test_only_rows_beyond_the_limit_are_left_to_spark(
     spilled = Mock()
     monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: upper_bound)
     monkeypatch.setattr(aggregate, "sum_counts", Mock())
-    monkeypatch.setattr(spill, "sums", lambda _: (number, {}))
-    monkeypatch.setattr(spill, "spill_partials", spilled)
-    monkeypatch.setattr(spill, "partial_schema", Mock())
-    monkeypatch.setattr(spill, "_collect_partials", lambda *_: "collected")
+    monkeypatch.setattr(aggregate, "sums", lambda _: (number, {}))
+    monkeypatch.setattr(aggregate, "spill_partials", spilled)
+    monkeypatch.setattr(aggregate, "partial_schema", Mock())
+    monkeypatch.setattr(aggregate, "_collect_partials", lambda *_: "collected")
     batch_pass: Any = Mock(slices=None)
     lake: Any = Mock(**{"settings.stream.overflow_rows": LIMIT})
 
-    partials: Any = spill.run_aggregation(batch_pass, lake, Mock(epoch=1), uri="lake")
+    partials: Any = aggregate.run_aggregation(batch_pass, lake, Mock(epoch=1), uri="lake")
 
     assert (partials == "collected", spilled.called) == (collected, not collected)
     assert batch_pass.partials.unpersist.called is (upper_bound > LIMIT)
