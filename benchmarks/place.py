@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cutover import files
 from cutover.infra.broker import server
-from cutover.infra.processes import ports
-from cutover.infra.processes.child import end_with_parent
+from cutover.infra.processes import supervisor
+from cutover.infra.processes.family import end_with_parent
 from cutover.settings import Settings, SparkSettings
 
 READY_SECONDS = 90.0
@@ -46,7 +46,7 @@ def installed(
 
 @contextmanager
 def _broker(home: Path) -> Iterator[None]:
-    broker_ports = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
+    broker_ports = supervisor.choose_ports_for_start(home / "run" / "ports.json", names=("broker", "controller"))
     server.prepare_broker(home, broker_ports)
     with (home / "kafka" / "stdout.log").open("wb") as log_file:
         process = subprocess.Popen(

@@ -43,13 +43,13 @@ def reconcile_dag(pipeline: Pipeline) -> None:
     def reconcile() -> None:
         @task(doc_md="Returns one comparison request for each batch run that triggered this run.")
         def collect_requests(**context: Any) -> list[dict[str, Any]]:
-            from cutover_tasks.reconcile_tasks import list_requests  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_tasks import list_requests  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return list_requests(context["triggering_asset_events"][asset], context["params"])
 
         @task(map_index_template="{{ label }}", outlets=[compared], doc_md="Compares; fails on a failing verdict.")
         def compare(request: dict[str, Any], **context: Any) -> dict[str, Any]:
-            from cutover_tasks.reconcile_tasks import compare_paths, make_label  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_tasks import compare_paths, make_label  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["label"] = make_label(request)  # the template does not see `context`, which is a copy
             result = context["outlet_events"][compared].extra = compare_paths(pipeline.name, request, context)

@@ -18,8 +18,8 @@ epoch.
 from datetime import timedelta
 
 from airflow.sdk import dag
-from cutover_tasks.driver_task import DriverTask
 from dag_parts import pipelines
+from heartbeat_trigger import DriverTask
 
 from cutover.definition.model.pipeline import Pipeline
 

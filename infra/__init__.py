@@ -1,6 +1,6 @@
 """Installation on one machine.
 
 `installation` starts, stops and describes it: `processes` supervises `broker` and `airflow`, whose environment
-`install` prepares; `cluster` adds a Spark cluster. `doctor` diagnoses it. `demo` and `drills` run on it or on a
+`install` prepares. `doctor` diagnoses it. `demo` and `drills` run on it or on a
 separate stack; `cli` has the commands of all of them.
 """

@@ -27,7 +27,7 @@ from cutover.engine import spark
 from cutover.errors import CutoverError, DefinitionError, LogError
 from cutover.infra.install import jars
 from cutover.infra.installation import InstallationStatus, ports_path, read_status
-from cutover.infra.processes import ports as ports_module
+from cutover.infra.processes import supervisor
 from cutover.log import options
 from cutover.log.reachability import find_obstacle
 from cutover.log.topic_partitions import name_log, split_topics
@@ -317,15 +317,17 @@ def _definitions(settings: Settings) -> list[Diagnosis]:
 
 
 def _ports(settings: Settings) -> Diagnosis:
-    ports = ports_module.load_ports(ports_path(settings))
+    ports = supervisor.load_ports(ports_path(settings))
     if ports is None:
         return Diagnosis(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
     port_names = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
     if any(program.pid for program in read_status(settings).programs):
         return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, in use by this installation")
-    taken_ports = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
+    taken_ports = {name: port for name, port in ports.by_name().items() if not supervisor.is_port_free(port)}
     if taken_ports:
-        holders = "; ".join(f"{name} {port} by {ports_module.holder(port)}" for name, port in taken_ports.items())
+        holders = "; ".join(
+            f"{name} {port} by {supervisor.find_port_holder(port)}" for name, port in taken_ports.items()
+        )
         hint = f"rm {ports_path(settings)}"
         return Diagnosis(thing="ports", grade="broken", found=f"used by other programs: {holders}", hint=hint)
     return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, free")

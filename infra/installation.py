@@ -22,10 +22,16 @@ from cutover.infra.airflow import instance
 from cutover.infra.broker import server
 from cutover.infra.install import jars
 from cutover.infra.processes import family
-from cutover.infra.processes import family as processes
-from cutover.infra.processes import ports as ports_module
-from cutover.infra.processes.ports import Ports
-from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
+from cutover.infra.processes.supervisor import (
+    Ports,
+    Program,
+    ProgramState,
+    Supervisor,
+    SupervisorError,
+    choose_ports_for_start,
+    load_ports,
+    mark_ports_used,
+)
 from cutover.log.options import bootstrap_servers
 from cutover.log.reachability import find_obstacle, make_obstacle_error
 from cutover.output.console import ReportProgress
@@ -73,7 +79,7 @@ def start_installation(settings: Settings, *, broker_only: bool, report_progress
         bootstrap = _wait_for_broker(settings, ports, report_progress)
         if not broker_only:
             _wait_for_airflow(settings, ports, report_progress)
-        ports_module.mark_used(ports_path(settings), ports)
+        mark_ports_used(ports_path(settings), ports)
     return Running(
         bootstrap=bootstrap, airflow=None if broker_only else instance.format_airflow_address(ports), ports=ports
     )
@@ -103,7 +109,7 @@ def _start(settings: Settings, *, broker_only: bool, report_progress: ReportProg
         family.stop(supervisor.leftovers(), timeout=20)
         supervisor.delete_record()
     missing = groups - _find_running_groups(supervisor)
-    ports = ports_module.choose_for_start(ports_path(settings), names=_port_names(missing))
+    ports = choose_ports_for_start(ports_path(settings), names=_port_names(missing))
     if "kafka" in missing:
         report_progress("preparing the broker")
         _prepare_broker(settings, ports)
@@ -233,7 +239,7 @@ def stop_installation(settings: Settings, *, report_progress: ReportProgress) ->
     if supervisor.identity() is not None:
         report_progress("stopping the broker")
     supervisor.shut_down()
-    survivors += processes.stop(supervisor.leftovers(), timeout=TASK_SECONDS)
+    survivors += family.stop(supervisor.leftovers(), timeout=TASK_SECONDS)
     if survivors:
         pids = ", ".join(str(s.pid) for s in survivors)
         msg = f"Processes of `{settings.home}`: expected none after SIGKILL, got pids {pids}."
@@ -245,13 +251,13 @@ def stop_installation(settings: Settings, *, report_progress: ReportProgress) ->
 def _stop_airflow(supervisor: Supervisor, report_progress: ReportProgress) -> None:
     identity = supervisor.identity()
     if identity is None:  # it was killed, and its remaining children would restart the drivers
-        processes.stop(supervisor.leftovers(), timeout=TASK_SECONDS)
+        family.stop(supervisor.leftovers(), timeout=TASK_SECONDS)
         return
     report_progress("stopping Airflow")
     supervisor.stop_group(instance.GROUP)
     # A task runs in a separate process group, so it may outlive the scheduler.
-    family_pids = {member.pid for member in processes.family(identity)}
-    processes.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], timeout=TASK_SECONDS)
+    family_pids = {member.pid for member in family.family(identity)}
+    family.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], timeout=TASK_SECONDS)
 
 
 def _stop_drivers(
@@ -261,10 +267,10 @@ def _stop_drivers(
     survivors: list[Identity] = []
     for driver in running_drivers:
         report_progress(f"stopping the stream of {driver.pipeline} (pid {driver.identity.pid})")
-        family = processes.family(driver.identity)
+        members = family.family(driver.identity)
         # The driver first, which commits its epoch and ends its JVM; then the rest of its process group.
-        processes.stop([driver.identity], timeout=DRIVER_SECONDS)
-        survivors += processes.stop(family, timeout=5)
+        family.stop([driver.identity], timeout=DRIVER_SECONDS)
+        survivors += family.stop(members, timeout=5)
     return survivors
 
 
@@ -313,7 +319,7 @@ def read_status(
         pipelines: Names of the pipelines whose definitions load, if they are to be shown.
         definitions: Problems of definitions, if they are to be shown.
     """
-    ports = ports_module.load_ports(ports_path(settings))
+    ports = load_ports(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
     kafka = _find_bootstrap_servers(settings)
     has_broker = bool(settings.kafka.bootstrap_servers) or any(p.group == "kafka" and p.pid for p in programs)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from cutover.infra.processes.child import end_with_parent
+from cutover.infra.processes.family import end_with_parent
 from tests.support.servers.broker import running_broker
 
 

@@ -15,7 +15,7 @@ from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.policy import Stage
 from cutover.definition.windows.window_fn import parse_range_end
-from cutover.infra.processes.child import ChildEnd, run_child
+from cutover.infra.processes.family import ChildEnd, run_child
 from cutover.lake.control.served import current_stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings

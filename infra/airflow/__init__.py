@@ -1,5 +1,5 @@
 """Airflow on one machine.
 
-`instance` is its environment, its processes and the samples that have DAGs, `bundle` touches its DAG files when a
-definition changes, and `api` is a client of its REST API.
+`instance` is its environment, its processes, the samples that have DAGs, and the client of its REST API; `bundle`
+touches its DAG files when a definition changes.
 """

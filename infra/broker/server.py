@@ -11,7 +11,7 @@ from cutover import files
 from cutover.clock import poll_until
 from cutover.errors import LogError
 from cutover.infra.install import jars
-from cutover.infra.processes.ports import LOOPBACK, Ports
+from cutover.infra.processes.supervisor import LOOPBACK, Ports
 from cutover.log import options
 from cutover.log.options import ClientOption
 from cutover.settings import Settings

@@ -15,8 +15,8 @@ from cutover.output.console import Output, print_warnings
 from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from cutover.infra.drills.drill import Drill
     from cutover.infra.drills.perform import DrillOutcome
+    from cutover.infra.drills.stack import Drill
 
 
 def drill(

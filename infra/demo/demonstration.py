@@ -22,11 +22,10 @@ from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
 from cutover.infra import installation
 from cutover.infra.airflow import instance
-from cutover.infra.airflow.api import Api
+from cutover.infra.airflow.instance import Api
 from cutover.infra.demo.runs import Runs, RunVerdict
 from cutover.infra.processes.family import PeakMemory
-from cutover.infra.processes.ports import Ports
-from cutover.infra.processes.supervisor import Supervisor
+from cutover.infra.processes.supervisor import Ports, Supervisor
 from cutover.lake import batch_runs
 from cutover.log.kafka import LogClient
 from cutover.output.console import show_spinner

@@ -19,7 +19,7 @@ from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.infra import installation
 from cutover.infra.airflow import instance
-from cutover.infra.airflow.api import Api
+from cutover.infra.airflow.instance import Api
 from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, SamplePart, run_cutover, run_step, send_part
 from cutover.infra.demo.runs import Runs, UpdateProgress, wait_for
 from cutover.lake.control import served, versions

@@ -11,7 +11,7 @@ from cutover import files
 from cutover.clock import poll_until
 from cutover.counts import count_noun
 from cutover.errors import CutoverError
-from cutover.infra.airflow.api import FINAL, AirflowError, Api
+from cutover.infra.airflow.instance import FINAL, AirflowError, Api
 from cutover.output.console import show_bar
 from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings

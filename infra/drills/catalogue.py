@@ -18,9 +18,8 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.policy import Stage
 from cutover.engine import queries
 from cutover.infra.demo.retirement import plant_defect
-from cutover.infra.drills.drill import Drill, no_action
 from cutover.infra.drills.log_drills import INPUT_DRILLS, LOG_DRILLS
-from cutover.infra.drills.stack import PIPELINE, Stack
+from cutover.infra.drills.stack import PIPELINE, Drill, Stack, no_action
 from cutover.lake.control import pins
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.journal import Journal

@@ -24,8 +24,7 @@ from confluent_kafka.admin import (
 
 from cutover import driver_state
 from cutover.errors import CutoverError
-from cutover.infra.drills.drill import Action, Drill, no_action
-from cutover.infra.drills.stack import PARTITIONS, PIPELINE, Stack
+from cutover.infra.drills.stack import PARTITIONS, PIPELINE, Action, Drill, Stack, no_action
 from cutover.infra.processes.supervisor import Supervisor
 
 SENT_RECORDS = 6

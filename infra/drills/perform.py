@@ -24,8 +24,7 @@ import typer
 from cutover.cli.app import GROUP, build_app
 from cutover.clock import poll_until
 from cutover.errors import CutoverError
-from cutover.infra.drills.drill import Drill
-from cutover.infra.drills.stack import PIPELINE, Stack
+from cutover.infra.drills.stack import PIPELINE, Drill, Stack
 from cutover.output.console import ReportProgress
 from cutover.runbooks import Command, Page, read_page
 from cutover.settings import AlertSettings

@@ -15,9 +15,8 @@ from typing import Any
 
 from cutover import files, runbooks
 from cutover.errors import CutoverError, DefinitionError
-from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.perform import DrillOutcome, perform
-from cutover.infra.drills.stack import Stack
+from cutover.infra.drills.stack import Drill, Stack
 from cutover.output.console import ReportProgress
 from cutover.runbooks import Page
 from cutover.settings import Settings

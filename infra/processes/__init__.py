@@ -1,5 +1,5 @@
 """Processes of an installation.
 
-`supervisor` keeps them running, `family` finds and stops them by identity, `ports` are their addresses, and `child`
-runs a command of Cutover.
+`supervisor` keeps them running at their ports; `family` finds and stops them by identity, and runs a command of Cutover
+in a child.
 """

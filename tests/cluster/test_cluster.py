@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
 from cutover.engine import queries
-from cutover.infra import cluster
-from cutover.infra.cluster import Cluster
+from cutover.infra.cli.installation import Cluster, open_cluster
 from cutover.infra.processes import family
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
@@ -41,7 +40,7 @@ WITHIN = 180.0
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Return a running cluster of two workers."""
-    with cluster.running(tmp_path_factory.mktemp("cluster"), workers=2) as running:
+    with open_cluster(tmp_path_factory.mktemp("cluster"), workers=2) as running:
         yield running
 
 

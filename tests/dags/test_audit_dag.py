@@ -11,7 +11,7 @@ from cutover_tasks.moves.stage_tasks import move_back_to
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.policy import Stage
-from cutover.infra.processes.child import ChildEnd
+from cutover.infra.processes.family import ChildEnd
 from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake

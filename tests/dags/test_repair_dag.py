@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover_tasks.batch_tasks import DIRTY, collect_starts, parse_repair, publish_windows, repair_arguments
 
-from cutover.infra.processes.child import ChildEnd
+from cutover.infra.processes.family import ChildEnd
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover_tasks.batch_tasks import batch_arguments, make_asset_extra, skip_empty
-from cutover_tasks.reconcile_tasks import list_requests, locate_report, make_label
+from cutover_tasks.check_tasks import list_requests, locate_report, make_label
 from cutover_tasks.task_parts import RunRange, fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.errors import LogError
 from cutover.infra.airflow import instance
-from cutover.infra.processes.child import ChildEnd
+from cutover.infra.processes.family import ChildEnd
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from tests.support.history.journal_rows import record_stage

@@ -18,7 +18,7 @@ from benchmarks.workloads.triggers import wait_until
 from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.demo.runs import Runs
-from cutover.infra.processes import ports
+from cutover.infra.processes import supervisor
 from cutover.infra.processes.supervisor import Supervisor
 from cutover.pipeline_lake import PipelineLake
 from cutover.process import is_alive
@@ -80,7 +80,7 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
     pipelines = [events.define(settings, name, cap=RECORDS) for name in PIPELINES]
     _run(settings, "up")
     try:
-        client = instance.api(settings, ports.choose_for_start(installation.ports_path(settings), names=()))
+        client = instance.api(settings, supervisor.choose_ports_for_start(installation.ports_path(settings), names=()))
         for pipeline in pipelines:
             events.fill(settings, pipeline.source.name, events.generate_events(RECORDS))
             Runs(api=client, settings=settings, pipeline=pipeline.name).start_stream()

@@ -21,7 +21,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.infra import installation
 from cutover.infra.airflow import instance
-from cutover.infra.airflow.api import FINAL
+from cutover.infra.airflow.instance import FINAL
 from cutover.infra.demo.runs import Runs
 from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.log.kafka import LogClient

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import psutil
 
-from cutover.infra.processes.child import end_with_parent
+from cutover.infra.processes.family import end_with_parent
 from tests.faults.running.task import Task
 from tests.support.suite.until import until
 

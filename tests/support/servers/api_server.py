@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from cutover.infra.airflow import instance
-from cutover.infra.processes import family, ports
+from cutover.infra.processes import family, supervisor
 from cutover.process import identify
 from cutover.settings import Settings
 from tests.support.suite.until import until
@@ -57,7 +57,7 @@ class ApiServer:
 @contextmanager
 def running_api_server(settings: Settings) -> Iterator[ApiServer]:
     """Start the server, log both users in, and end it."""
-    free_ports = ports.fresh()
+    free_ports = supervisor.choose_new_ports()
     variables = instance.environment(settings, free_ports, inherited=os.environ)
     passwords = {user: instance.password(settings, user) for user in instance.USERS}
     instance.migrate(settings, variables)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cutover.infra.broker import server
-from cutover.infra.processes import ports
-from cutover.infra.processes.child import end_with_parent
+from cutover.infra.processes import supervisor
+from cutover.infra.processes.family import end_with_parent
 from tests.support.suite.quick_spark import QUICK_JVM
 
 READY_SECONDS = 90.0
@@ -21,7 +21,7 @@ class Broker:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.ports = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
+        self.ports = supervisor.choose_ports_for_start(home / "run" / "ports.json", names=("broker", "controller"))
         self.process: subprocess.Popen[bytes] | None = None
         server.prepare_broker(home, self.ports)
 
@@ -76,7 +76,7 @@ def quick_command(home: Path) -> list[str]:
 
 
 @contextmanager
-def running_broker(home: Path) -> Iterator[ports.Ports]:
+def running_broker(home: Path) -> Iterator[supervisor.Ports]:
     """Run a broker in `home` on free ports for as long as the block lasts."""
     broker = Broker(home)
     try:

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.infra.processes.child import ChildEnd, run_child
+from cutover.infra.processes.family import ChildEnd, run_child
 from tests.support.suite.until import until
 
 PYTHON = (sys.executable, "-c")
 CALLER = """
 import os, sys
-from cutover.infra.processes.child import run_child
+from cutover.infra.processes.family import run_child
 wait = "import os, time; open(" + repr(sys.argv[1]) + ", 'w').write(str(os.getpid())); time.sleep(600)"
 run_child([wait], on_line=print, program=(sys.executable, "-c"))
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cutover.infra.airflow import instance as airflow
-from cutover.infra.processes.ports import Ports
+from cutover.infra.processes.supervisor import Ports
 from cutover.settings import KafkaSettings, MetricsSettings, Settings
 
 PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)

@@ -5,8 +5,8 @@ from threading import Thread
 
 import pytest
 
-from cutover.infra.airflow import api as airflow_api
-from cutover.infra.airflow.api import AirflowError, Api
+from cutover.infra.airflow import instance as airflow_api
+from cutover.infra.airflow.instance import AirflowError, Api
 
 NONE = "-"
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from cutover.infra.broker import server
-from cutover.infra.processes.ports import Ports
+from cutover.infra.processes.supervisor import Ports
 
 PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)
 
