@@ -16,8 +16,7 @@ from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.collector import FactCollector, make_no_epoch_error
-from cutover.reconcile.watch.lag import LagVerdict
-from cutover.reconcile.watch.status import WatchStatus, describe_late_share, make_status, write_metrics_file
+from cutover.reconcile.watch.status import LagVerdict, WatchStatus, describe_late_share, make_status, write_metrics_file
 from cutover.settings import load_settings
 from cutover.timestamps import from_micros
 

@@ -18,20 +18,22 @@ import duckdb
 from cutover.counts import choose_form, count_clause
 from cutover.engine.queries import count_where, fetch_row
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import Path, is_float_column, kind_of
-from cutover.reconcile.external import cell_texts
-from cutover.reconcile.external.nested import (
+from cutover.reconcile.comparison.column_types import (
     NO_TYPE,
     CommonType,
+    Path,
     convert,
     find_common_type,
     find_greatest,
     is_changed,
+    is_float_column,
     is_scalar,
+    kind_of,
     list_integer_parts,
     list_parts,
     replace_parts,
 )
+from cutover.reconcile.external import cell_texts
 from cutover.reconcile.result.text import count_noun
 from cutover.sources.binding import types_of
 

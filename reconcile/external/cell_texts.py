@@ -19,7 +19,7 @@ import duckdb
 
 from cutover.engine.queries import fetch_number
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison.column_types import kind_of
+from cutover.reconcile.comparison.column_types import normalize_decimal
 from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.layout import Layout
 from cutover.sources.reading import DECIMAL_DIGITS
@@ -98,47 +98,6 @@ def is_plain_decimal(cell: str, *, zeros_first: bool = False) -> str:
 def find_number_pattern(kind: str) -> str:
     """Return the regular expression of texts that are numbers of a type."""
     return f"{_FLOAT}|{_NO_NUMBER}" if kind in {"DOUBLE", "FLOAT"} else _PLAIN
-
-
-def normalize_decimal(cell: str) -> str:
-    """Return SQL of the normal form of a plain decimal literal, of any length.
-
-    No `+`, no zeros at the end of a fraction, no point without a fraction, no `-0`.
-    """
-    text = f"regexp_replace({cell}, '^[+]', '')"
-    text = rf"regexp_replace({text}, '^(-?)0*([0-9])', '\1\2')"
-    text = rf"regexp_replace({text}, '^(-?)[.]', '\10.')"
-    text = rf"regexp_replace({text}, '([.][0-9]*?)0*$', '\1')"
-    text = f"regexp_replace({text}, '[.]$', '')"
-    return f"CASE {text} WHEN '-0' THEN '0' ELSE {text} END"
-
-
-def write_digits(value: str, kind: str, float_type: str | None) -> str:
-    """Return SQL of the text of a number or a moment, with all of its digits: one text for each.
-
-    Args:
-        value: SQL of the number or the moment.
-        kind: Its DuckDB type.
-        float_type: In which some of the numbers that it is compared with are held; None: all are exact.
-    """
-    if kind_of(kind) == "float":
-        return _write_float_digits(value)
-    if kind_of(kind) == "timestamp":
-        in_utc = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "TIMESTAMPTZ_NS": "TIMESTAMP_NS"}.get(kind, kind)
-        return f"TRY_CAST({value} AS {in_utc})::VARCHAR"
-    digits = normalize_decimal(f"{value}::VARCHAR")
-    if kind_of(kind) == "decimal" and float_type is not None:
-        # A decimal that the float holds has the text of the float.
-        as_float = f"TRY_CAST({value} AS {float_type})"
-        is_held = f"TRY_CAST({as_float} AS {kind}) = {value}"
-        return f"CASE WHEN {is_held} THEN {_write_float_digits(as_float)} ELSE {digits} END"
-    return digits
-
-
-def _write_float_digits(value: str) -> str:
-    """Return SQL of the text of a float: all digits of a whole number, else as the engine writes it."""
-    is_whole = f"{value} = floor({value}) AND abs({value}) < 1e38"
-    return f"CASE WHEN {is_whole} THEN TRY_CAST({value} AS HUGEINT)::VARCHAR ELSE {value}::VARCHAR END"
 
 
 def normalize_number(cell: str) -> str:

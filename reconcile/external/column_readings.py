@@ -16,9 +16,8 @@ import duckdb
 from cutover.engine.queries import count_where
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_float_column, is_time, kind_of
+from cutover.reconcile.comparison.column_types import NO_TYPE, is_float_column, is_time, kind_of, normalize_decimal
 from cutover.reconcile.external import cell_texts
-from cutover.reconcile.external.nested import NO_TYPE
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.result.finding import ColumnReading, Origin, TableReading
 from cutover.reconcile.result.text import count_noun
@@ -330,9 +329,9 @@ def _choose_decimal(
         cell = columns.cell(side, name)
         fits = cell_texts.is_plain_decimal(cell, zeros_first=zeros_first)
         if count is None:
-            texts.append(cell_texts.normalize_decimal(cell))
+            texts.append(normalize_decimal(cell))
         else:
-            texts.append(f"CASE WHEN {fits} THEN {cell_texts.normalize_decimal(cell)} ELSE nullif({cell}, '') END")
+            texts.append(f"CASE WHEN {fits} THEN {normalize_decimal(cell)} ELSE nullif({cell}, '') END")
     number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({DECIMAL_DIGITS},0)"
     return _Choice(
         values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number or kind, is_decimal=True, unread=unread

@@ -16,7 +16,7 @@ import duckdb
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison.column_types import holds, is_float_column, is_from, is_time
+from cutover.reconcile.comparison.column_types import holds, is_float_column, is_from, is_time, replace_parts, sort_maps
 from cutover.reconcile.comparison.diff import Budget, Diff, diff_relations
 from cutover.reconcile.comparison.digests import compare_digests
 from cutover.reconcile.comparison.layout import (
@@ -32,7 +32,6 @@ from cutover.reconcile.external import kept_digests
 from cutover.reconcile.external.alignment import Columns, find_like_names, format_map_options, quote_like_name
 from cutover.reconcile.external.cell_texts import find_number_pattern
 from cutover.reconcile.external.kept_digests import DigestStore
-from cutover.reconcile.external.nested import replace_parts, sort_maps
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.external.side_digests import (
     Read,

@@ -19,7 +19,7 @@ from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import subtract
 from cutover.reconcile.comparison import diff, digests
-from cutover.reconcile.comparison.column_types import is_number, is_time
+from cutover.reconcile.comparison.column_types import is_number, is_time, show_nanoseconds
 from cutover.reconcile.comparison.diff import Diff, Pair
 from cutover.reconcile.comparison.digests import SegmentColumn
 from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout
@@ -27,7 +27,6 @@ from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.alignment import Columns, align, quote_word
 from cutover.reconcile.external.cell_texts import SpelledRows
 from cutover.reconcile.external.column_readings import Readings, choose_readings
-from cutover.reconcile.external.nested import show_nanoseconds
 from cutover.reconcile.external.open_tables import OpenTables, open_tables, prepare_sides
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.result.codec import Scalar, scalar

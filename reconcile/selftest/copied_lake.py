@@ -8,12 +8,16 @@ table are rewritten as a defect of Cutover would do it: names and weights stay v
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +51,6 @@ from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.finding import Finding, Place, place_of
-from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide, change_value
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -113,6 +116,21 @@ ROWS_LISTED = 200_000
 _FOLDED = ("planted_once", "planted_twice")  # tables of a refold, equal here
 
 
+class PlantSide(StrEnum):
+    """Side whose rows are edited."""
+
+    STREAM = "stream"  # accepted partial rows of the epoch log
+    BATCH = "batch"  # the result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantColumns:
+    """Columns that a defect may change."""
+
+    key: tuple[str, ...]
+    values: tuple[str, ...]  # measures, states and the number of records, as far as they are compared
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
     """Table of one side: its location, its rows, and the rows that a plant may change."""
@@ -121,18 +139,6 @@ class TableRows:
     kind: str | None
     rows: pa.Table
     candidates: Sequence[int]  # rows of judged windows up to the cut
-
-    def draw(self, kind: PlantKind, random: Random) -> list[int]:
-        """Draw some candidates in the way that the kind of defect requires."""
-        count = random.randint(1, min(kind.max_rows, len(self.candidates)))
-        if kind.choice is Choice.ANY:
-            return sorted(random.sample(self.candidates, count))
-        start = random.randrange(len(self.candidates))
-        near = [*self.candidates[start : start + max(count, 2)]]
-        if kind.choice is Choice.PAIRS:
-            return near[:2] if len(near) > 1 else []
-        epochs = self.rows["_epoch"].take(pa.array(near, pa.int64())).to_pylist()
-        return [row for row, epoch in zip(near, epochs, strict=True) if epoch == epochs[0]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,3 +413,22 @@ def _fold(lake: PipelineLake, run: BatchRun, suspects: Sequence[Suspects]) -> pa
         rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
     schema = batch_schema(lake.pipeline)
     return rows.select(schema.names).cast(schema)
+
+
+def change_value(value: Any, random: Random) -> Any:
+    """Return another value of the same kind; of null, which could be of any, null."""
+    changes = (change for kind, change in _CHANGES if isinstance(value, kind))
+    change = next(changes, None)
+    return None if change is None else change(value, random)
+
+
+_CHANGES: tuple[tuple[type, Callable[[Any, Random], Any]], ...] = (  # the first that fits: a bool is an int, too
+    (bool, lambda value, _: not value),
+    (int, lambda value, random: value + random.choice((-1, 1, 7, 1000))),
+    (float, lambda value, random: value * (1 + 10 ** random.uniform(-6, 0)) + random.choice((0.0, 1.0))),
+    (Decimal, lambda value, random: value + Decimal((0, (random.randint(1, 9),), int(value.as_tuple().exponent)))),
+    (str, lambda value, _: value[:-1] if len(value) > 1 else value + "x"),
+    (datetime, lambda value, random: value + timedelta(seconds=random.choice((-1, 1, 3600)))),
+    (date, lambda value, _: value + timedelta(days=1)),
+    (list, lambda value, _: value[:-1]),
+)

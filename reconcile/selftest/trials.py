@@ -27,6 +27,7 @@ from cutover.reconcile.selftest import copied_lake
 from cutover.reconcile.selftest.copied_lake import (
     ROWS_LISTED,
     CleanCopy,
+    PlantSide,
     flip_bit,
     link_tree,
     list_causes,
@@ -34,7 +35,11 @@ from cutover.reconcile.selftest.copied_lake import (
     open_copy,
     replace_table_rows,
 )
-from cutover.reconcile.selftest.drawn_plants import (
+from cutover.reconcile.selftest.plants import (
+    FLIPPED,
+    OTHER_VERSION,
+    REORDERED,
+    TRUNCATED,
     Plant,
     PlantedRow,
     draw_row_plants,
@@ -43,7 +48,6 @@ from cutover.reconcile.selftest.drawn_plants import (
     find_scope,
     replace_rows,
 )
-from cutover.reconcile.selftest.plants import FLIPPED, OTHER_VERSION, REORDERED, TRUNCATED, PlantSide
 
 ShownRow = tuple[str, frozenset[str]]
 """Kind and causes of a row in a report."""

@@ -29,6 +29,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.watch import ages, findings
 from cutover.reconcile.watch.facts import (
     Freshness,
+    LagSample,
     Problem,
     RowGrowth,
     SchemaMismatch,
@@ -39,7 +40,6 @@ from cutover.reconcile.watch.facts import (
     require,
 )
 from cutover.reconcile.watch.findings import find_schema_mismatches
-from cutover.reconcile.watch.lag import LagSample
 from cutover.recorded_times import RecordAge, find_latest_times
 
 RECENT_EPOCHS = 1_500

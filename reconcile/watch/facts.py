@@ -2,22 +2,77 @@
 
 A fact that could not be read is an `UnknownFact`, never zero or empty. A rule reads a fact by `require`, which ends the
 rule if the fact is unknown: its alert is then undecided, and the unreadable source is reported as a problem. An alert
-is one value: its rule, its severity and owner, its limits, what it suppresses, its drill.
+is one value: its rule, its severity and owner, its limits, what it suppresses, its drill. Samples of log, newest epoch
+and driver show how the stream moves.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Literal, TypeVar
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.delivery import count_unread
 from cutover.log import topic_partitions
-from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds, measure_quiet_seconds
 from cutover.recorded_times import CLOCKS_APART
 from cutover.settings import AlertSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagSample:
+    """State of log, newest epoch and driver at one moment."""
+
+    at: datetime
+    monotonic: float  # the same moment on a clock that never moves back, seconds: for the time between two samples
+    epoch: EpochRecord  # newest
+    end_offsets: Mapping[int, int]  # partition -> next offset for a reader of the definition's isolation
+    high_watermarks: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset, open transactions too
+    start_offsets: Mapping[int, int] = field(default_factory=dict)  # partition -> first offset that the log still has
+    topic_id: str | None = None
+    driver: DriverState | None = field(default_factory=DriverState)  # None: its heartbeat cannot be read
+    first_unread_times: Mapping[int, int] = field(default_factory=dict)  # partition -> log time, microseconds
+    newest_times: Mapping[int, int] = field(default_factory=dict)  # partition -> log time, microseconds
+
+    @property
+    def unread(self) -> int:
+        """Number of unread offsets of all partitions."""
+        return count_unread(self.end_offsets, self.epoch.end)
+
+
+def compute_max_ahead_micros(pipeline: Pipeline, limits: AlertSettings) -> int:
+    """Compute how far a watermark may pass the newest log time, also where the definition accepts any event time."""
+    max_ahead = min(pipeline.lateness.max_ahead_micros, int(limits.ahead_seconds * 1e6))
+    return max_ahead - pipeline.lateness.out_of_orderness_micros
+
+
+def compute_reported_seconds(driver: DriverState, since_time: str | None, now: datetime) -> float:
+    """Compute how long a state has lasted that the driver reports, corrected by its clock; 0 if it reports none."""
+    return 0.0 if since_time is None else (now - datetime.fromisoformat(since_time)).total_seconds() + driver.ahead
+
+
+def measure_quiet_seconds(samples: Sequence[LagSample]) -> float:
+    """Measure for how long the log has had the ends that it has now, as far as the samples show."""
+    if not samples:
+        return 0.0
+    newest = samples[-1]
+    unchanged = takewhile(lambda sample: sample.end_offsets == newest.end_offsets, reversed(samples))
+    return newest.monotonic - min(sample.monotonic for sample in unchanged)
+
+
+def find_holding_partition(sample: LagSample) -> int | None:
+    """Find the partition that holds the watermark: one with only unread records, else the one with the oldest event."""
+    epoch = sample.epoch
+    active = [p for p in sample.end_offsets if p not in epoch.idle]
+    unread = [p for p in active if p not in epoch.max_event and sample.end_offsets[p] > epoch.end.get(p, 0)]
+    if unread:
+        return unread[0]
+    newest_events = {p: epoch.max_event[p] for p in active if p in epoch.max_event}
+    return min(newest_events, key=lambda p: newest_events[p]) if newest_events else None
+
 
 Value = TypeVar("Value")
 

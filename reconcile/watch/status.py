@@ -1,9 +1,16 @@
-"""Status of a stream as `cutover watch` shows it and exports it to Prometheus; made from the facts alone."""
+"""Status of a stream as `cutover watch` shows it and exports it to Prometheus; made from the facts alone.
+
+The verdicts on lag and watermark are evaluated from a few samples, by how the position moves, not by a number alone.
+
+Source: Burrow (LinkedIn), consumer lag evaluation rules.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from cutover import metrics
@@ -14,17 +21,15 @@ from cutover.log.topic_partitions import format_partition_number
 from cutover.metrics import MetricSample, render_samples
 from cutover.reconcile.result.text import count_noun, share
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_alerts, make_alert
-from cutover.reconcile.watch.facts import Alert, UnknownFact, WatchFacts
-from cutover.reconcile.watch.lag import (
-    LagLimits,
+from cutover.reconcile.watch.facts import (
+    Alert,
     LagSample,
-    LagVerdict,
-    PartitionLag,
-    WatermarkVerdict,
+    UnknownFact,
+    WatchFacts,
     compute_max_ahead_micros,
-    evaluate_lag,
-    evaluate_watermark,
-    list_partition_lags,
+    compute_reported_seconds,
+    find_holding_partition,
+    measure_quiet_seconds,
 )
 from cutover.settings import AlertSettings, Settings
 
@@ -35,6 +40,50 @@ TREND_SAMPLES = 10
 """Newest samples by which the backlog and the watermark are evaluated."""
 
 _RUNBOOK_NAME = re.compile(r"[A-Z][A-Za-z]{0,62}\Z")  # a driver's file may name any
+
+
+class LagVerdict(StrEnum):
+    """Verdict on a stream or a partition, worst first."""
+
+    UNKNOWN = "UNKNOWN"  # log, table or heartbeat cannot be read
+    REWOUND = "REWOUND"  # the position moved back, or the log ends before it
+    STOPPED = "STOPPED"  # no driver lives
+    STALLED = "STALLED"  # a driver lives, records are unread, nothing is committed
+    BACKPRESSURED = "BACKPRESSURED"  # the driver reports that it is behind and takes full epochs
+    LAGGING = "LAGGING"  # more than one epoch is unread, or the backlog never shrinks
+    OK = "OK"
+
+
+class WatermarkVerdict(StrEnum):
+    """Verdict on the watermark."""
+
+    UNKNOWN = "UNKNOWN"  # the log or the table cannot be read
+    AHEAD_OF_CLOCK = "AHEAD_OF_CLOCK"  # further than any valid record can move it
+    NO_INPUT = "NO_INPUT"  # nothing is unread and nothing new arrives
+    HELD_BY = "HELD_BY"  # records are read and the watermark does not move; a partition holds it
+    ADVANCING = "ADVANCING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagLimits:
+    """Limits of a pipeline's definition and settings on pace and time."""
+
+    max_rows_per_epoch: int = 50_000
+    idle_after: timedelta = timedelta(minutes=1)
+    stalled_after: timedelta = timedelta(minutes=2)  # unread records and no commit for longer: the stream is stalled
+    max_ahead_micros: int = 0  # how far the watermark may pass the newest log time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """Position of the stream in one partition, end of the log, and the records between them."""
+
+    partition: int
+    read: int
+    end: int
+    unread: int
+    seconds: float | None  # log time from the first unread record to the newest; None: unknown
+    verdict: LagVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,3 +223,94 @@ def _list_alert_metrics(status: WatchStatus) -> Iterator[MetricSample]:
 def write_metrics_file(settings: Settings, status: WatchStatus) -> None:
     """Replace the text file of metrics of a pipeline; a file that cannot be written is a warning."""
     metrics.write_text_file(settings, "watch", status.pipeline, render_samples(list_metrics(status)))
+
+
+def evaluate_lag(samples: Sequence[LagSample], limits: LagLimits) -> LagVerdict:
+    """Evaluate the stream from samples in order of time, at least one."""
+    newest = samples[-1]
+    if any(_is_rewound(samples, partition) for partition in newest.end_offsets):
+        return LagVerdict.REWOUND
+    if newest.driver is None:
+        return LagVerdict.UNKNOWN
+    if not newest.driver.alive:
+        return LagVerdict.STOPPED
+    if newest.unread and _measure_stall(newest.driver, newest.at) > limits.stalled_after:
+        return LagVerdict.STALLED
+    if newest.driver.state == "BACKPRESSURED":
+        return LagVerdict.BACKPRESSURED
+    return LagVerdict.LAGGING if _is_behind(samples, limits) else LagVerdict.OK
+
+
+def list_partition_lags(samples: Sequence[LagSample], verdict: LagVerdict) -> tuple[PartitionLag, ...]:
+    """List the lag of each partition; a partition with nothing unread is OK, whatever the verdict on the stream."""
+    newest = samples[-1]
+    lags = []
+    for p, end in sorted(newest.end_offsets.items()):
+        read = newest.epoch.end.get(p, 0)
+        is_timed = p in newest.newest_times and p in newest.first_unread_times
+        seconds = (newest.newest_times[p] - newest.first_unread_times[p]) / 1e6 if is_timed else None
+        partition_verdict = verdict if end > read else LagVerdict.OK
+        lags.append(
+            PartitionLag(
+                partition=p,
+                read=read,
+                end=end,
+                unread=max(end - read, 0),
+                seconds=0.0 if end <= read else seconds,
+                verdict=LagVerdict.REWOUND if _is_rewound(samples, p) else partition_verdict,
+            )
+        )
+    return tuple(lags)
+
+
+def _is_rewound(samples: Sequence[LagSample], partition: int) -> bool:
+    """Return whether the position moved back between samples, or the log ends before it."""
+    positions = [sample.epoch.end.get(partition, 0) for sample in samples]
+    moved_back = any(later < earlier for earlier, later in pairwise(positions))
+    return moved_back or samples[-1].end_offsets[partition] < positions[-1]
+
+
+def _measure_stall(driver: DriverState, now: datetime) -> timedelta:
+    """Return for how long the driver reports unread records without a commit."""
+    return timedelta(seconds=compute_reported_seconds(driver, driver.unread_since, now))
+
+
+def _is_behind(samples: Sequence[LagSample], limits: LagLimits) -> bool:
+    backlog = [sample.unread for sample in samples]
+    if backlog[-1] > limits.max_rows_per_epoch:
+        return True
+    never_shrank = all(later >= earlier for earlier, later in pairwise(backlog))
+    return len(samples) > 2 and all(backlog) and never_shrank  # noqa: PLR2004 -- two points are no trend
+
+
+def evaluate_watermark(
+    samples: Sequence[LagSample], limits: LagLimits, quiet_seconds: float | None
+) -> tuple[WatermarkVerdict, int | None]:
+    """Evaluate the watermark; for HELD_BY, also return the partition that holds it.
+
+    Args:
+        samples: In order of time, at least one.
+        limits: Of the pipeline.
+        quiet_seconds: For which nothing was sent, at least; None: unknown.
+    """
+    newest = samples[-1]
+    watermark = newest.epoch.watermark_after
+    newest_time = max(newest.newest_times.values(), default=None)
+    ahead_micros = None if watermark is None or newest_time is None else watermark - newest_time
+    if ahead_micros is not None and not newest.epoch.final and ahead_micros > limits.max_ahead_micros:
+        return WatermarkVerdict.AHEAD_OF_CLOCK, None
+    quiet_seconds = max(quiet_seconds or 0.0, measure_quiet_seconds(samples))
+    if newest.unread == 0 and timedelta(seconds=quiet_seconds) > limits.idle_after:
+        return WatermarkVerdict.NO_INPUT, None
+    if _is_held(samples):
+        return WatermarkVerdict.HELD_BY, find_holding_partition(newest)
+    return WatermarkVerdict.ADVANCING, None
+
+
+def _is_held(samples: Sequence[LagSample]) -> bool:
+    """Return whether records were read between the samples while the watermark did not move."""
+    oldest, newest = samples[0].epoch, samples[-1].epoch
+    if newest.watermark_after is None:
+        return newest.records > 0
+    has_read = any(newest.end.get(p, 0) > oldest.end.get(p, 0) for p in newest.end)
+    return has_read and oldest.watermark_after == newest.watermark_after

@@ -12,12 +12,17 @@ from cutover.counts import count_clause
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration
-from cutover.reconcile.watch.facts import AlertSpec, UnknownFact, WatchFacts, reported_by, require, seconds_since
-from cutover.reconcile.watch.lag import (
+from cutover.reconcile.watch.facts import (
+    AlertSpec,
     LagSample,
+    UnknownFact,
+    WatchFacts,
     compute_max_ahead_micros,
     compute_reported_seconds,
     find_holding_partition,
+    reported_by,
+    require,
+    seconds_since,
 )
 from cutover.recorded_times import CLOCKS_APART
 from cutover.timestamps import parse_duration

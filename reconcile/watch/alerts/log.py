@@ -12,8 +12,15 @@ from cutover.counts import count_clause, count_noun
 from cutover.definition.model.policy import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration, format_number, share
-from cutover.reconcile.watch.facts import AlertSpec, Rule, UnknownFact, WatchFacts, require
-from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds
+from cutover.reconcile.watch.facts import (
+    AlertSpec,
+    LagSample,
+    Rule,
+    UnknownFact,
+    WatchFacts,
+    compute_reported_seconds,
+    require,
+)
 from cutover.records.classes import Class
 
 OUTAGES = 2

@@ -25,9 +25,9 @@ from cutover.reconcile.report import page
 from cutover.reconcile.result.finding import Cause, Finding, Verdict, place_of
 from cutover.reconcile.result.measurements import SelfTest
 from cutover.reconcile.result.parts import rate
-from cutover.reconcile.selftest import copied_lake, drawn_plants, trials
-from cutover.reconcile.selftest.drawn_plants import Plant, PlantedRow
-from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
+from cutover.reconcile.selftest import copied_lake, trials
+from cutover.reconcile.selftest.copied_lake import PlantSide
+from cutover.reconcile.selftest.plants import ROW_KINDS, Plant, PlantedRow, draw_row_plants
 from cutover.reconcile.selftest.trials import evaluate_trial, self_test
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, log_of_lake, reconcile, write
@@ -173,7 +173,7 @@ def test_a_reconciler_that_errs_is_found_out(
 def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
     settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw, drawn_plants_seen, compared = drawn_plants.draw_row_plants, list[Any](), list[Any]()
+    draw, drawn_plants_seen, compared = draw_row_plants, list[Any](), list[Any]()
 
     def remember(*arguments: Any) -> Any:
         drawn_plants_seen.append(draw(*arguments))

@@ -6,8 +6,7 @@ from typing import Any
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Policy, Topic
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.watch.facts import WatchFacts
-from cutover.reconcile.watch.lag import LagSample
+from cutover.reconcile.watch.facts import LagSample, WatchFacts
 from cutover.settings import AlertSettings
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -7,17 +7,16 @@ import pytest
 
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.watch.facts import seconds_since
-from cutover.reconcile.watch.lag import (
+from cutover.reconcile.watch.facts import LagSample, seconds_since
+from cutover.reconcile.watch.status import (
     LagLimits,
-    LagSample,
     LagVerdict,
     WatermarkVerdict,
     evaluate_lag,
     evaluate_watermark,
     list_partition_lags,
+    make_status,
 )
-from cutover.reconcile.watch.status import make_status
 from tests.support.history.watch_facts import make_epoch, make_facts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
