@@ -45,13 +45,15 @@ from cutover.reconcile.result.finding import (
     Finding,
     LostRange,
     Rows,
+    Seal,
+    SealBreach,
+    TablesRead,
     Windows,
 )
 from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replay
 from cutover.reconcile.result.measurements import OpenAnswers
 from cutover.reconcile.result.parts import JobTable, UsersTables
 from cutover.reconcile.result.report import ComparisonOutcome
-from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun, format_iso_time
 from cutover.reconcile.verdict import decision
 from cutover.reconcile.verdict.decision import (

@@ -37,8 +37,8 @@ from cutover.reconcile.comparison.job_table import JobLink, compare_link, is_amo
 from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
+from cutover.reconcile.result.finding import SealBreach
 from cutover.reconcile.result.parts import JobTable, UsersTables
-from cutover.reconcile.result.seal import SealBreach
 from cutover.records.watermark import compute_late_margin
 
 _POSITIONS = f"""

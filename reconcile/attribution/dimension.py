@@ -35,8 +35,7 @@ from cutover.reconcile.comparison.layout import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.preconditions import checks
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
-from cutover.reconcile.result.finding import DIMENSION
-from cutover.reconcile.result.seal import DimensionVersions, SealBreach
+from cutover.reconcile.result.finding import DIMENSION, DimensionVersions, SealBreach
 from cutover.records import classify
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records

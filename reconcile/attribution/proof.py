@@ -44,8 +44,7 @@ from cutover.reconcile.comparison.layout import SharedTable, stage, to_plain
 from cutover.reconcile.comparison.sides import SWAPPED, Sides
 from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.finding import DIMENSION
-from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.finding import DIMENSION, SealBreach
 from cutover.reconcile.result.text import count_noun
 from cutover.records.classes import Class
 from cutover.records.fold import make_finishable

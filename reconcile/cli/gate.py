@@ -23,7 +23,7 @@ from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.criteria import describe_number, describe_threshold
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.result.codec import encode_tree
-from cutover.reconcile.result.cost import (
+from cutover.reconcile.result.report import (
     Delay,
     PathCosts,
     PathTotal,

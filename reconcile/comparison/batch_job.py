@@ -48,8 +48,8 @@ from cutover.reconcile.comparison.layout import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.comparison.typed_texts import create_typed_rows
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
+from cutover.reconcile.result.finding import AHEAD_OF_CUT
 from cutover.reconcile.result.parts import JobTable
-from cutover.reconcile.result.seal import AHEAD_OF_CUT
 from cutover.sources.binding import open_binder
 from cutover.timestamps import parse_micros
 

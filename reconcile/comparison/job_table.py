@@ -33,8 +33,8 @@ from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Value, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.codec import scalar
+from cutover.reconcile.result.finding import SealBreach
 from cutover.reconcile.result.parts import JobCell, JobLevel, JobSide, JobTable
-from cutover.reconcile.result.seal import SealBreach
 from cutover.records.fold import select_pairs_sql
 
 CELLS_AT_MOST = 100

@@ -22,9 +22,8 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.codec import decode_tree
-from cutover.reconcile.result.cost import Agreement, DayCost, Delay, Nine, PathCosts, PathTotal
 from cutover.reconcile.result.parts import FEW, AgreementPoint
-from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.result.report import Agreement, ComparisonOutcome, DayCost, Delay, Nine, PathCosts, PathTotal
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.verdict import history
 from cutover.recorded_times import make_monotonic

@@ -1,4 +1,4 @@
 """Pages of the pipelines inside Airflow; they change nothing.
 
-`view` is their content, `routes` their addresses and HTML, `airflow_access` decides who may read.
+`view` is their content, `routes` their addresses and HTML; the plugin in `dags/plugins` decides who may read.
 """

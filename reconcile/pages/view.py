@@ -27,7 +27,7 @@ from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, decide
 from cutover.reconcile.result import text
-from cutover.reconcile.result.cost import describe_lines, describe_price
+from cutover.reconcile.result.report import describe_cost_lines, describe_price
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.reconcile.watch.collector import FactCollector
@@ -273,7 +273,7 @@ def _describe_difference(open_difference: OpenDifference, pipeline: Pipeline) ->
 
 def _list_costs(lake: PipelineLake) -> tuple[tuple[str, str], ...]:
     costs = measure_present(lake)
-    return (*describe_lines(costs), ("price", describe_price(lake.name, costs)))
+    return (*describe_cost_lines(costs), ("price", describe_price(lake.name, costs)))
 
 
 def _try(look: Callable[[], Value | None]) -> Part[Value]:

@@ -19,8 +19,7 @@ from cutover.lake.control.versions import Version, format_option
 from cutover.lake.epochs import delivery, epoch_log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
-from cutover.reconcile.result.finding import Events, Windows
-from cutover.reconcile.result.seal import Seal, SealBreach
+from cutover.reconcile.result.finding import Events, Seal, SealBreach, Windows
 from cutover.reconcile.result.text import count_noun, format_iso_time, when
 
 _SHOWN = 12

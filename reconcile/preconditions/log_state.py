@@ -24,8 +24,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions.seal import make_damage_breach
-from cutover.reconcile.result.finding import LostRange
-from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.finding import LostRange, SealBreach
 from cutover.timestamps import format_micros
 
 STOPPING = frozenset({"LogDataLost", "TopicIdentityChanged"})

@@ -38,7 +38,7 @@ from cutover.log.topic_partitions import split_cut
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions import checks
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
-from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
+from cutover.reconcile.result.finding import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
 from cutover.timestamps import format_micros
 
 RUNBOOK = "TableUnreadable"

@@ -31,11 +31,10 @@ from cutover.probe import Probe, silent
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.report import page
-from cutover.reconcile.result import cost, lateness_text, text
-from cutover.reconcile.result.cost import PathCosts
+from cutover.reconcile.result import lateness_text, text
 from cutover.reconcile.result.finding import Difference, Verdict
 from cutover.reconcile.result.parts import list_uncounted
-from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.report import PathCosts, Report, describe_cost_lines
 from cutover.reconcile.result.text import describe_equal_within, describe_readings
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
@@ -63,7 +62,7 @@ def render_markdown(result: Report) -> str:
             listed_differences=result.finding.differences[:SHOWN],
             advice_heads=advice_text.HEADS,
             proof_heads=advice_text.PROOF_HEADS,
-            cost=cost.describe_lines(result.cost),
+            cost=describe_cost_lines(result.cost),
             readings=(*describe_readings(result.finding.readings), *describe_equal_within(result.finding.equal_within)),
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
             settled=None

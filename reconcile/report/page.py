@@ -26,11 +26,18 @@ from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.report import steps
 from cutover.reconcile.report.drawings import curves, windows
 from cutover.reconcile.report.drawings.chart import Chart
-from cutover.reconcile.result import cost, lateness_text, text
+from cutover.reconcile.result import lateness_text, text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import SideNames, Waterfall
 from cutover.reconcile.result.parts import list_uncounted
-from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.report import (
+    Report,
+    describe_difference,
+    describe_waiting,
+    describe_waiting_basis,
+    nines_text,
+    size_text,
+)
 from cutover.reconcile.result.text import describe_equal_within, describe_readings, numeric
 from cutover.reconcile.verdict import decision
 
@@ -243,11 +250,11 @@ def _environment() -> Environment:
         text.describe_lives,
         *lateness_text.FILTERS,
         *advice_text.FILTERS,
-        cost.size_text,
-        cost.nines_text,
-        cost.describe_waiting,
-        cost.describe_waiting_basis,
-        cost.describe_difference,
+        size_text,
+        nines_text,
+        describe_waiting,
+        describe_waiting_basis,
+        describe_difference,
     ):
         environment.filters[function.__name__] = function
     return environment

@@ -30,17 +30,15 @@ from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (
     Apart,
     Difference,
-    EpochPoint,
     Finding,
     KeySegment,
-    LatenessBin,
     SampleRecord,
     Waterfall,
     WaterfallStep,
-    WindowPoint,
     WorstKey,
     place_of,
 )
+from cutover.reconcile.result.measurements import EpochPoint, LatenessBin, WindowPoint
 from cutover.reconcile.result.parts import CalendarDay, DifferenceLife, RunOfTrend
 from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.history import HistoryEntry

@@ -1,7 +1,8 @@
-"""Measurements of a pipeline: lateness of its log, accuracy of early answers, and error rates found by a self-test.
+"""Measurements of a pipeline: lateness, points of series over windows and epochs, early answers, and error rates.
 
 A record's lateness is the difference between its event time and the one that the slowest partition had reached when the
-record was appended; 0 if it was not behind, or if no event time was known yet.
+record was appended; 0 if it was not behind, or if no event time was known yet. The error rates are those found by a
+self-test.
 """
 
 from collections.abc import Iterable, Mapping
@@ -244,3 +245,36 @@ def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint
 
 def _is_between(minutes: float, low: int | None, high: int | None) -> bool:
     return (low is None or minutes >= low) and (high is None or minutes < high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPoint:
+    """Point of a chart for one or several consecutive windows: the first additive measure, and rows that differ."""
+
+    window_start: str
+    streaming: Scalar
+    batch: Scalar
+    different_rows: int
+    state: str = "compared"  # compared, open or incomplete
+    windows: int = 1  # number of consecutive windows in the point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatenessBin:
+    """Number of late records, by the event time between the closing of their window and their arrival."""
+
+    from_minutes: float
+    to_minutes: float
+    events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPoint:
+    """Point of a chart for one epoch of the stream."""
+
+    epoch: int
+    watermark: str | None  # ISO, after the epoch
+    newest_event: str | None  # ISO, latest event time so far in any partition
+    lag: float | None  # seconds from the watermark to the newest event time
+    records: int
+    seconds: float

@@ -27,12 +27,12 @@ from cutover.reconcile.result.finding import (
     PolicyResult,
     Rows,
     RuleState,
+    Seal,
     Verdict,
     Windows,
     place_of,
 )
 from cutover.reconcile.result.parts import JobTable
-from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import THIN, count_noun, share
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result.finding import Cause, Difference, Verdict, WindowPoint, place_of
+from cutover.reconcile.result.finding import Cause, Difference, Verdict, place_of
+from cutover.reconcile.result.measurements import WindowPoint
 from cutover.reconcile.result.report import Report
 from cutover.recorded_times import make_monotonic
 from cutover.settings import Settings

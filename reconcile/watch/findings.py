@@ -31,8 +31,7 @@ from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.seal import AHEAD_OF_CUT
+from cutover.reconcile.result.finding import AHEAD_OF_CUT, Verdict
 from cutover.reconcile.result.text import format_number
 from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.lifecycle import DifferenceState

@@ -18,7 +18,8 @@ from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
-from cutover.reconcile.result.finding import EpochPoint, LatenessBin, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.measurements import EpochPoint, LatenessBin
 from cutover.reconcile.result.parts import ErrorRates, Rate, RunOfTrend, Settlement, SettlementPoint
 from cutover.reconcile.result.text import duration, format_number, minutes, numeric, parse_iso_time, share, when
 from cutover.reconcile.verdict import decision

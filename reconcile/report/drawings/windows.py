@@ -20,7 +20,8 @@ from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import KNOWN, ChartTable, tone
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.finding import SideNames, Waterfall, WaterfallStep, WindowPoint
+from cutover.reconcile.result.finding import SideNames, Waterfall, WaterfallStep
+from cutover.reconcile.result.measurements import WindowPoint
 from cutover.reconcile.result.parts import CalendarDay
 from cutover.reconcile.result.text import count_noun, duration, format_number, format_signed, numeric, parse_iso_time
 from cutover.timestamps import format_moment

@@ -12,21 +12,23 @@ from cutover.lake.journal_rows import ComparisonRow
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import (
     Cause,
+    ComparedLog,
     Difference,
-    EpochPoint,
     Events,
     Expectation,
-    LatenessBin,
+    Fingerprints,
     PolicyResult,
     Rows,
     SampleRecord,
+    Seal,
+    TablesRead,
     Verdict,
     Waterfall,
     WaterfallStep,
-    WindowPoint,
     Windows,
     WorstKey,
 )
+from cutover.reconcile.result.measurements import EpochPoint, LatenessBin, WindowPoint
 from cutover.reconcile.result.parts import (
     AgreementPoint,
     CalendarDay,
@@ -39,7 +41,6 @@ from cutover.reconcile.result.parts import (
     rate,
 )
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, TablesRead
 from tests.support.history.journal_rows import make_row
 from tests.support.history.reports import make_report
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from cutover.reconcile.attribution.cells import RECORDS_AT_MOST, ROWS_AT_MOST
 from cutover.reconcile.report import page, sections
 from cutover.reconcile.report.sections import KEYS_AT_MOST, POINTS_AT_MOST, RUNS_AT_MOST, SAMPLES_AT_MOST
-from cutover.reconcile.result.finding import CellStep, Difference, Verdict, WindowPoint, WorstKey
+from cutover.reconcile.result.finding import CellStep, Difference, Verdict, WorstKey
+from cutover.reconcile.result.measurements import WindowPoint
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights, iso

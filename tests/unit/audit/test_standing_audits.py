@@ -8,9 +8,8 @@ import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.result.finding import Finding, Verdict
+from cutover.reconcile.result.finding import Finding, Seal, Verdict
 from cutover.reconcile.result.report import ComparisonOutcome
-from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.history import AuditState, WindowAudit
 from cutover.settings import Settings

@@ -8,9 +8,8 @@ import jsonschema
 
 from cutover.reconcile.cost.measure import fold, price
 from cutover.reconcile.report import files, page
-from cutover.reconcile.result.cost import Agreement
 from cutover.reconcile.result.parts import AgreementPoint
-from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.report import Agreement, Report
 from cutover.reconcile.result.text import THIN
 from tests.support.history.reconciliations import flights
 from tests.unit.cost.test_fold import batch, epoch, make_cost

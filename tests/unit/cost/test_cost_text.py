@@ -3,7 +3,14 @@
 import pytest
 
 from cutover.reconcile.cost.measure import fold
-from cutover.reconcile.result.cost import Agreement, amount_text, describe_lines, describe_price, nines_text, size_text
+from cutover.reconcile.result.report import (
+    Agreement,
+    amount_text,
+    describe_cost_lines,
+    describe_price,
+    nines_text,
+    size_text,
+)
 from cutover.reconcile.result.text import THIN
 from tests.unit.cost.test_fold import batch, epoch, make_cost
 
@@ -22,7 +29,7 @@ def test_nines_are_percentages(nines: int, expected: str) -> None:
 
 
 def test_unknown_cost_is_shown_as_unknown() -> None:
-    (_, streaming), (_, batch) = describe_lines(fold([epoch(0, None)], []))
+    (_, streaming), (_, batch) = describe_cost_lines(fold([epoch(0, None)], []))
 
     assert amount_text(None) == "unknown"
     assert streaming.startswith("1 run, unknown core-seconds, read unknown, wrote unknown, delay 99")

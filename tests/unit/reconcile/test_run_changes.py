@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.result.finding import Cause, Difference, Verdict, WindowPoint
+from cutover.reconcile.result.finding import Cause, Difference, Verdict
+from cutover.reconcile.result.measurements import WindowPoint
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict.records import RecordedComparison, WindowState, compare_runs, window_state
 from cutover.timestamps import parse_micros

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Policy
-from cutover.reconcile.result.finding import Rows, Verdict, Windows
-from cutover.reconcile.result.seal import Seal, SealBreach
+from cutover.reconcile.result.finding import Rows, Seal, SealBreach, Verdict, Windows
 from cutover.reconcile.verdict.decision import (
     VerdictInput,
     compute_late_share,

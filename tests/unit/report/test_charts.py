@@ -13,7 +13,8 @@ from markupsafe import Markup
 from cutover.output.svg import NARROW, WIDE
 from cutover.reconcile.report import page, steps
 from cutover.reconcile.report.drawings import curves, windows
-from cutover.reconcile.result.finding import LatenessBin, SideNames, Waterfall, WaterfallStep, WindowPoint
+from cutover.reconcile.result.finding import SideNames, Waterfall, WaterfallStep
+from cutover.reconcile.result.measurements import LatenessBin, WindowPoint
 from tests.support.history.reconciliations import START, flights, iso
 from tests.support.history.reports import change_report, make_report
 

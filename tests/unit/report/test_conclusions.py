@@ -5,11 +5,11 @@ from dataclasses import replace
 from cutover.reconcile.cost.measure import fold
 from cutover.reconcile.report import files, page, sections
 from cutover.reconcile.report.drawings import curves
-from cutover.reconcile.result.cost import describe_lines
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_early
 from cutover.reconcile.result.measurements import EarlyAnswers, EarlyPoint
 from cutover.reconcile.result.parts import rate
+from cutover.reconcile.result.report import describe_cost_lines
 from tests.support.history.reconciliations import SELF_TEST, flights
 from tests.support.history.reports import change_report
 from tests.unit.cost.test_fold import batch, epoch, make_cost
@@ -92,7 +92,7 @@ def test_delays_name_excluded_records() -> None:
     notes = " ".join(costs.notes)
     assert "10 records were older than a day" in notes
     assert "10 records wait for a batch run" in notes
-    assert "10 records still waiting" in dict(describe_lines(costs))["cost of batch"]
+    assert "10 records still waiting" in dict(describe_cost_lines(costs))["cost of batch"]
 
 
 def test_core_seconds_of_few_records_are_no_forecast() -> None:

@@ -25,13 +25,14 @@ from cutover.reconcile.result.finding import (
     LostRange,
     PolicyResult,
     SampleRecord,
+    Seal,
+    SealBreach,
     SideNames,
     Verdict,
     WaterfallStep,
     WorstKey,
 )
 from cutover.reconcile.result.report import SCHEMA, Report
-from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.settings import Settings
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report, make_report

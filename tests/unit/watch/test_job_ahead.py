@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.seal import AHEAD_OF_CUT
+from cutover.reconcile.result.finding import AHEAD_OF_CUT, Verdict
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.watch.findings import list_comparison_problems

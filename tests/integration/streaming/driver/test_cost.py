@@ -23,7 +23,7 @@ from cutover.reconcile import run
 from cutover.reconcile.cli.gate import cost
 from cutover.reconcile.cost.measure import measure_costs
 from cutover.reconcile.report import files, page
-from cutover.reconcile.result.cost import PathCosts
+from cutover.reconcile.result.report import PathCosts
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig

@@ -17,7 +17,7 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import dimension
 from cutover.reconcile.attribution.dimension import Suspects, _check_settings, _make_unprovable_error
 from cutover.reconcile.preconditions.seal import SealError
-from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.finding import SealBreach
 from cutover.settings import Settings
 from tests.unit.reconcile.attribution.indexed import PIPELINE, make_run, span
 

@@ -9,7 +9,7 @@ from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_f
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions.checks import ClassCounts
 from cutover.reconcile.preconditions.seal import Examined, evaluate_seal
-from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
+from cutover.reconcile.result.finding import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, write, write_run
 

@@ -16,7 +16,7 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions import log_state
 from cutover.reconcile.preconditions.log_state import LogCheck
-from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.finding import SealBreach
 from cutover.settings import Settings
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch

@@ -4,8 +4,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.reconcile.preconditions.checks import make_no_window_breach
-from cutover.reconcile.result.finding import Events, Windows
-from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.result.finding import Events, Seal, Windows
 
 SALES = Pipeline(
     name="sales",

@@ -8,7 +8,7 @@ import pytest
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.batch_runs import BatchRun
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, SettingsOfSides, breaches
-from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.finding import SealBreach
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import MINUTE, chain_of
 

@@ -10,9 +10,8 @@ from cutover.errors import DefinitionError
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.journal_rows import DifferenceEvent
-from cutover.reconcile.result.finding import Difference, Finding, Verdict
+from cutover.reconcile.result.finding import Difference, Finding, Seal, Verdict
 from cutover.reconcile.result.report import ComparisonOutcome
-from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.verdict import history, lifecycle, records
 from cutover.reconcile.verdict.lifecycle import OpenDifference
 from cutover.settings import Settings

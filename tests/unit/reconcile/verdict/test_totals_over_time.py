@@ -13,7 +13,8 @@ from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, SharedTable, Value
 from cutover.reconcile.report import sections
-from cutover.reconcile.result.finding import LatenessBin, Waterfall, WaterfallStep, WindowPoint
+from cutover.reconcile.result.finding import Waterfall, WaterfallStep
+from cutover.reconcile.result.measurements import LatenessBin, WindowPoint
 
 MINUTE = 60_000_000
 NOON = "TIMESTAMPTZ '2026-01-05 12:00:00+00'"  # a Monday

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from cutover.definition import Policy
-from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.finding import PolicyResult, Rows, Seal, SealBreach, Verdict, Windows
 from cutover.reconcile.result.parts import JobSide, JobTable
-from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.reconcile.verdict.decision import (
     VerdictInput,
     compute_late_share,

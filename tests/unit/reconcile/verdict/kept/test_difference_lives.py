@@ -12,10 +12,9 @@ from cutover.definition.windows.window_fn import FOREVER
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.report import sections
-from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict, Windows
+from cutover.reconcile.result.finding import Cause, Difference, Finding, Seal, Verdict, Windows
 from cutover.reconcile.result.parts import DifferenceLife
 from cutover.reconcile.result.report import ComparisonOutcome
-from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.verdict import history, lifecycle
 from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference

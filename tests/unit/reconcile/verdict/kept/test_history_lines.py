@@ -14,10 +14,9 @@ from cutover.lake.control import versions
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.report import sections
-from cutover.reconcile.result.finding import Cause, Finding, Verdict
+from cutover.reconcile.result.finding import Cause, Finding, Seal, TablesRead, Verdict
 from cutover.reconcile.result.parts import RunOfTrend
 from cutover.reconcile.result.report import ComparisonOutcome
-from cutover.reconcile.result.seal import Seal, TablesRead
 from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.history import RANGES_AT_MOST, HistoryEntry
 from cutover.reconcile.verdict.records import RecordedComparison
