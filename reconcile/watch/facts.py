@@ -15,8 +15,8 @@ from typing import Literal, TypeVar
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
-from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.delivery import count_unread
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log import topic_partitions
 from cutover.recorded_times import CLOCKS_APART
 from cutover.settings import AlertSettings
