@@ -20,8 +20,7 @@ from cutover.batch.context import PATIENCE, OtherSettings, RunContext, StagedRun
 from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
 from cutover.batch.read import index, scan
 from cutover.batch.read.index import IndexHistory
-from cutover.batch.read.scan import BatchEnrichment
-from cutover.batch.staging import staging
+from cutover.batch.read.scan import BatchEnrichment, staging
 from cutover.batch.windows import plan_windows
 from cutover.batch.write import publish
 from cutover.batch.write.replace import roll_back_unfinished_run

@@ -1,17 +1,21 @@
 """One scan of new offsets: every class aggregated by partition, window and key, with the offsets that hold it.
 
 Each record is joined with the versions of dimensions that the stream recorded for its epoch.
+
+Staged rows of a run are Parquet files next to the tables, written by Spark, read by DuckDB.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+from pyarrow import fs
 
 from cutover.batch.cut import BatchCut
-from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.kinds import Fixed, Sessions
 from cutover.engine import queries
@@ -20,6 +24,7 @@ from cutover.lake.dimensions.joined_versions import Rejoin, Spans, VersionSpan
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema, partial_schema
 from cutover.pipeline_lake import PipelineLake
+from cutover.quoting import identifier, literal
 from cutover.records import classify
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -30,6 +35,47 @@ from cutover.records.reading.scan import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+FOLDER = "_staging"
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Folder that exists for the duration of the run."""
+
+    connection: duckdb.DuckDBPyConnection
+    uri: str
+
+    def write(self, name: str, frame: "DataFrame") -> None:
+        """Run a Spark job and bind a view to its rows."""
+        target = f"{self.uri}/{name}"
+        frame.write.mode("overwrite").parquet(target)
+        if "://" in target:
+            from pyarrow import dataset  # noqa: PLC0415 -- a lake in an object store only
+
+            self.connection.register(name, dataset.dataset(target, format="parquet"))
+            return
+        files = literal(f"{target}/*.parquet")
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP VIEW {identifier(name)} AS "  # noqa: S608 -- quoted
+            f"SELECT * FROM read_parquet({files}, hive_partitioning = false)"
+        )
+
+
+@contextmanager
+def staging(connection: duckdb.DuckDBPyConnection, version_uri: str, run_id: str) -> Iterator[Staging]:
+    """Yield the run's folder; clear the staged files of all runs before and after, since one writer holds the lock."""
+    _clear(f"{version_uri}/{FOLDER}")
+    try:
+        yield Staging(connection, f"{version_uri}/{FOLDER}/{run_id}")
+    finally:
+        _clear(f"{version_uri}/{FOLDER}")
+
+
+def _clear(uri: str) -> None:
+    system, path = fs.FileSystem.from_uri(uri)
+    if system.get_file_info(path).type is fs.FileType.Directory:
+        system.delete_dir(path)
 
 
 HOURS = Fixed(hours=1)

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from cutover.batch.context import RetainedRows, RunContext
 from cutover.batch.plan import RunPlan
 from cutover.batch.read import index, scan
-from cutover.batch.staging import Staging
+from cutover.batch.read.scan import Staging
 from cutover.batch.write.replace import read_rows_outside
 from cutover.counts import count_noun
 from cutover.definition.compile.compiled import compile_pipeline

@@ -19,8 +19,7 @@ from cutover.definition.loading.catalogue import Catalogue, get, read_catalogue
 from cutover.definition.measures.doubles import Variance
 from cutover.definition.measures.kinds import Avg, Sum
 from cutover.definition.model.batch_job import find_batch_job
-from cutover.definition.model.pipeline import Pipeline, Sql
-from cutover.definition.model.record_ids import compute_id_horizon
+from cutover.definition.model.pipeline import Pipeline, Sql, compute_id_horizon
 from cutover.definition.model.triggers import waits_for_watermark
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.errors import DefinitionError

@@ -6,9 +6,11 @@ are read together, up to its end, which must stay.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from cutover.definition.model.batch_job import (
     BatchJob,
@@ -19,7 +21,9 @@ from cutover.definition.model.batch_job import (
     Postgres,
     describe_job_table,
 )
+from cutover.definition.model.pipeline import Delta
 from cutover.errors import DefinitionError, LakeError
+from cutover.lake.tables import delta
 from cutover.positions.position import Position, PositionReport, UnknownPosition
 from cutover.positions.table_position import (
     PostgresTable,
@@ -30,12 +34,13 @@ from cutover.positions.table_position import (
 )
 from cutover.settings import Settings
 from cutover.sources import addresses, compacted_topic
-from cutover.sources.addresses import TableAddress, parse_table_address
+from cutover.sources.addresses import ICEBERG, TableAddress, mask_source, parse_table_address
 from cutover.sources.binding import SourceBinder
 from cutover.sources.iceberg import open_iceberg_address
 from cutover.sources.postgres import open_postgres_snapshot
 from cutover.sources.staging import Selection, open_staging_folder
 
+_REFERENCE = re.compile(r"env:(\w+)#(.+)")
 IS_LATER, IS_EARLIER = "_written_after_position", "_of_earlier_transaction"
 """Columns that a view of a table in PostgreSQL has in addition."""
 
@@ -53,6 +58,26 @@ class BoundJobTable:
     shows_deletions: bool = False  # rows that were deleted after the position would show, though there is no version
     time_format: str | None = None  # of texts that have the types of the definition's columns; None: they have types
     nested: frozenset[str] = frozenset()  # columns of such texts that are objects or arrays
+
+
+def find_job_table_kind(place: str) -> JobTableKind:
+    """Find what kind of table a place is: an absolute path, `iceberg://...` or `env:NAME#schema.table`.
+
+    Raises:
+        DefinitionError: It is an address with which a definition would contain a password.
+    """
+    reference = _REFERENCE.fullmatch(place)
+    if reference is not None:
+        return Postgres(table=reference[2], server=reference[1])
+    address = parse_table_address(place)
+    if address is not None and address.scheme == ICEBERG:
+        return Iceberg(place)
+    if address is not None:
+        msg = f"--batch: expected a folder, `iceberg://...` or `env:NAME#schema.table`, got `{mask_source(place)}`."
+        raise DefinitionError(msg + "\nHint: `export NAME=postgresql://user:password@host/database`: no password here.")
+    if delta.exists(place):
+        return Delta(place)
+    return Iceberg(place) if list(Path(place).glob("metadata/*.metadata.json")) else Parquet(place)
 
 
 def find_job_position(job: BatchJob, settings: Settings | None = None) -> PositionReport:

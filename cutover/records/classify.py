@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import compute_oldest_remembered
+from cutover.definition.model.pipeline import Pipeline, compute_oldest_remembered
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.records.classes import Class
 from cutover.records.columns import select_expressions

@@ -26,9 +26,8 @@ from cutover.log.topic_partitions import get_offset
 from cutover.quoting import literal
 from cutover.settings import Settings
 from cutover.sources.addresses import TableAddress
-from cutover.sources.json_columns import Fields, TextColumns, read_fields
 from cutover.sources.reading import reject_like_names
-from cutover.sources.staging import Selection, StagedRows
+from cutover.sources.staging import Fields, Selection, StagedRows, TextColumns, read_fields
 
 KAFKA = "kafka"
 KEY = "_key"

@@ -3,25 +3,166 @@
 A source returns the selected columns and rows once, in batches. The copy is the pinned state: it is read from one
 snapshot or one transaction, and what its source changes afterwards is not in it. It lies in the folder of temporary
 files, which only its owner can read, and is deleted with the comparison, or by the next one if the process was killed.
+
+JSON objects are staged as columns of texts: strings without quotes, numbers as they are written, the rest as JSON.
+Objects of scalars, which most values are, are read by the scanner of Python's `json` in one call. Everything else, and
+whatever it rejects, is read by the parser of records, which has limits and names what is wrong.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
+from pyarrow import parquet
 
 from cutover.engine import queries
 from cutover.files import make_private_folder
 from cutover.quoting import identifier, literal
+from cutover.records.parsing import limits
+from cutover.records.parsing.parsed_record import JsonObject
+from cutover.records.reference.parse import parse_object
+from cutover.records.sending.rows import encode_parsed_json
 from cutover.timestamps import format_micros
+
+Fields = dict[str, str | bool | None]
+"""Name -> text, or a boolean, whose text is that of JSON."""
+
+
+def _reject_constant(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+_DECODER: Any = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_reject_constant)
+_scan = _DECODER.scan_once  # without type hints; `raw_decode` catches what it raises, and takes longer
+
+
+def read_fields(text: str) -> tuple[Fields, tuple[str, ...]]:
+    """Read the fields of one JSON object, and the names of those that are objects or arrays.
+
+    Raises:
+        ValueError: The text is not exactly one JSON object, or exceeds the limits of records.
+        RecursionError: Its nesting is too deep.
+    """
+    if text.count("{") + text.count("[") == 1:
+        try:
+            document, end = _scan(text, 0)
+        except (ValueError, StopIteration):
+            return read_any_fields(text)
+        if end == len(text) and isinstance(document, dict) and (end <= limits.MAX_NUMBER or _is_short(document, end)):
+            return document, ()
+    return read_any_fields(text)
+
+
+def _is_short(document: Mapping[str, Any], length: int) -> bool:
+    """Return whether no number or name can exceed its limit, even of a field that is repeated and thereby hidden."""
+    texts = [len(text) for text in (*document, *document.values()) if isinstance(text, str)]
+    return max(texts, default=0) <= limits.MAX_NUMBER and length - sum(texts) <= limits.MAX_NUMBER
+
+
+def read_any_fields(text: str) -> tuple[Fields, tuple[str, ...]]:
+    """Read the same by the parser of records.
+
+    Raises:
+        ValueError: As `read_fields`.
+        RecursionError: As `read_fields`.
+    """
+    members = dict(parse_object(text).members)
+    nested = tuple(name for name, value in members.items() if isinstance(value, JsonObject | list))
+    return {name: _format_member(value) for name, value in members.items()}, nested
+
+
+def _format_member(member: Any) -> str | None:
+    return member if member is None or isinstance(member, str) else encode_parsed_json(member)
+
+
+class TextColumns:
+    """File of rows with columns of texts, of which any row may have one more than those before; deleted at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.names: set[str] = set()
+        self._folder = make_private_folder(folder)
+        self._parts: list[Path] = []  # one for each set of columns
+        self._writer: parquet.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        """Give the empty file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Delete what has not been merged."""
+        self._close()
+        for part in self._parts:
+            part.unlink(missing_ok=True)
+
+    def write(self, rows: Sequence[Fields]) -> None:
+        """Write rows.
+
+        Raises:
+            UnicodeEncodeError: A text has half of a pair of surrogates, which no UTF-8 has.
+        """
+        writer = self._open_writer(set().union(*rows))
+        columns = [_make_column([row.get(name) for row in rows]) for name in sorted(self.names)]
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_make_schema(self.names)))
+
+    def add(self, name: str) -> None:
+        """Add a column, which may be in no row."""
+        self._open_writer({name})
+
+    def _open_writer(self, names: set[str]) -> parquet.ParquetWriter:
+        """Return the writer of a part that has some columns, and all those before."""
+        if self._writer is None or not names <= self.names:
+            self._close()
+            self.names |= names
+            schema = _make_schema(self.names)
+            self._parts.append(self._folder / f"fields_{uuid4().hex}.parquet")
+            self._writer = parquet.ParquetWriter(self._parts[-1], schema, compression="snappy", use_dictionary=False)
+        return self._writer
+
+    def merge(self, connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Path:
+        """Merge all rows, in the order in which they were written, into one file with some of the columns.
+
+        Raises:
+            duckdb.Error: The disk is full.
+        """
+        self._close()
+        path = self._folder / f"rows_{uuid4().hex}.parquet"
+        if len(self._parts) == 1 and self.names == {*names}:
+            return self._parts.pop().rename(path)
+        files = ", ".join(literal(str(part)) for part in self._parts)
+        columns = ", ".join(map(identifier, names))
+        rows = f"SELECT {columns} FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+        connection.execute(f"COPY ({rows}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION snappy)")
+        return path
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _make_schema(names: set[str]) -> pa.Schema:
+    return pa.schema({name: pa.string() for name in sorted(names)})
+
+
+def _make_column(values: Sequence[str | bool | None]) -> pa.StringArray:
+    try:
+        return pa.array(values, pa.string())
+    except pa.ArrowTypeError:  # booleans
+        texts = {True: "true", False: "false"}
+        return pa.array([texts[value] if isinstance(value, bool) else value for value in values], pa.string())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

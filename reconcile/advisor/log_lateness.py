@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import MINUTE, compute_id_horizon
+from cutover.definition.model.pipeline import MINUTE, Pipeline, compute_id_horizon
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.engine.spark import session

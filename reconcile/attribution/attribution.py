@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from cutover.definition.model.pipeline import WINDOW_START, Pipeline
-from cutover.definition.model.record_ids import compute_oldest_remembered
+from cutover.definition.model.pipeline import WINDOW_START, Pipeline, compute_oldest_remembered
 from cutover.engine.queries import fetch_number
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake

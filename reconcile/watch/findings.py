@@ -40,7 +40,7 @@ from cutover.reconcile.verify.record import list_open_violations
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.reconcile.watch.facts import Pin, Problem, Regression, RowGrowth, SchemaMismatch, compute_epoch_ages
 from cutover.records.classes import Class, Reason
-from cutover.records.parsing.protobuf_values import list_unread_fields
+from cutover.records.parsing.binary_values import list_unread_fields
 from cutover.records.parsing.writer_schemas import list_field_names
 from cutover.records.reference.from_json import list_unknown_names
 from cutover.records.reference.parse import parse_record

@@ -14,8 +14,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import compute_oldest_remembered, truncate_to_minute
+from cutover.definition.model.pipeline import Pipeline, compute_oldest_remembered, truncate_to_minute
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import checksums, delta

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import (
+from cutover.definition.model.pipeline import (
     MINUTE,
+    Pipeline,
     compute_id_horizon,
     compute_oldest_remembered,
     truncate_to_minute,

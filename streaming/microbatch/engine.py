@@ -35,8 +35,8 @@ from cutover.streaming.microbatch.epoch_record import (
     is_behind,
 )
 from cutover.streaming.panes import rows as pane_rows
-from cutover.streaming.panes.changelog import Changelog
 from cutover.streaming.panes.operator import PaneOperator, TimeProgress
+from cutover.streaming.panes.rows import Changelog
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.sink.committer import Committer
 from cutover.streaming.source import query, start_offsets

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cutover.sources.json_columns import Fields, TextColumns, read_any_fields, read_fields
+from cutover.sources.staging import Fields, TextColumns, read_any_fields, read_fields
 from tests.support.suite.depth import depth
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()

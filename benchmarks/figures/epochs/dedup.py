@@ -15,8 +15,7 @@ from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import events
 from benchmarks.workloads.streams import Run, Streams, make_streams_over
 from cutover.clock import SystemClock
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import MINUTE
+from cutover.definition.model.pipeline import MINUTE, Pipeline
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import commits, delta

@@ -20,24 +20,29 @@ from cutover.definition.compile.compiled import SIDES, compile_pipeline
 from cutover.definition.measures.kinds import MEASURE_NAMES, Measure
 from cutover.definition.model.batch_job import find_batch_job, make_job_definition
 from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Join, SelfJoin
-from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql, make_right_side
+from cutover.definition.model.pipeline import (
+    Delivery,
+    Pipeline,
+    SameDefinition,
+    Sql,
+    compute_id_horizon,
+    make_right_side,
+)
 from cutover.definition.model.policy import Audit, HazardKind, Policy
-from cutover.definition.model.record_ids import compute_id_horizon
 from cutover.definition.model.topic import Topic, check_name, list_column_types, list_fields
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS, Sessions
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import DefinitionError
-from cutover.timestamps import parse_duration
+from cutover.timestamps import MICROSECONDS, parse_duration
 
 _MAX_SHOWN_LENGTH = 80  # characters of an invalid value in a message
 
 _KEYWORDS = """
-    all and any array as asc between both by case cast check collate column constraint create cross default
-    desc distinct do  else end except exists false fetch for foreign from full grant group having in inner
-    intersect interval into is join  leading left like limit natural not null offset on only or order outer
-    primary references returning right select  some table then to trailing true union unique user using values
-    when where window with
+    all and any array as asc between both by case cast check collate column constraint create cross default desc
+    distinct do else end except exists false fetch for foreign from full grant group having in inner intersect
+    interval into is join leading left like limit natural not null offset on only or order outer primary references
+    returning right select some table then to trailing true union unique user using values when where window with
 """
 KEYWORDS = frozenset(_KEYWORDS.split())
 """Words that DuckDB or Spark reserves where a column is expected."""
@@ -45,7 +50,6 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 LARGEST_VALUE = 8_388_608
 _MIN_DIVERGENCE = 1e-5  # about 370,000 blocks without a divergence are needed to show it
-_DAY = 86_400_000_000  # microseconds
 
 
 def check_field_types(part: object, prefix: str = "") -> None:
@@ -423,7 +427,7 @@ def _check_times(policy: Policy) -> None:
     silence = policy.job_reads_within
     if silence is not None and not parse_duration(silence, of="policy.job_reads_within"):
         reject_field("policy.job_reads_within", "None or a duration longer than zero", repr(silence))
-    if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
+    if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < MICROSECONDS["day"]:
         reject_field("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 
 

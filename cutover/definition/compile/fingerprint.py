@@ -10,9 +10,8 @@ from typing import Any
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.batch_job import find_batch_job
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
-from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql, find_declared_horizon
 from cutover.definition.model.protobuf import describe_protobuf
-from cutover.definition.model.record_ids import find_declared_horizon
 from cutover.definition.model.topic import CsvOptions, Topic, list_fields, normalize_type
 from cutover.errors import DefinitionError
 

@@ -27,7 +27,7 @@ from cutover.records.classes import Reason
 from cutover.records.columns import select_expressions
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
-from cutover.records.parsing.avro_values import parse_avro_values
+from cutover.records.parsing.binary_values import parse_avro_values, parse_protobuf_values
 from cutover.records.parsing.field_sql import (
     LOG_COLUMNS,
     FieldSql,
@@ -40,7 +40,6 @@ from cutover.records.parsing.field_sql import (
     select_path_sql,
 )
 from cutover.records.parsing.job_values import add_job_values, parse_csv_values, parse_job_values, parse_texts
-from cutover.records.parsing.protobuf_values import parse_protobuf_values
 from cutover.records.parsing.writer_schemas import learn_schemas
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Field, JsonPath, Topic, Tree, build_tree, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
+from cutover.records.parsing.binary_values import parse_protobuf_value
 from cutover.records.parsing.parsed_record import (
     REASONS,
     UNPAIRED_SURROGATE,
@@ -27,7 +28,6 @@ from cutover.records.parsing.parsed_record import (
     ParsedRecord,
     has_long_number,
 )
-from cutover.records.parsing.protobuf_values import parse_protobuf_value
 from cutover.records.reference.avro import parse_avro_value
 from cutover.records.reference.from_csv import parse_csv_value, parse_text_value
 from cutover.records.reference.from_json import parse_job_value, read_job_fields

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import compute_oldest_remembered
+from cutover.definition.model.pipeline import Pipeline, compute_oldest_remembered
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason

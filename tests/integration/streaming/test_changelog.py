@@ -17,7 +17,7 @@ from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
-from cutover.streaming.panes import changelog
+from cutover.streaming.panes import rows
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import NOON, Event
 from tests.support.drivers.fed import Fed, HandClock
@@ -144,7 +144,7 @@ def test_transaction_that_a_dead_driver_left_open_is_never_seen(
     driver.feed(ends(10))
 
     assert rebuilt(lake) == standing(lake)
-    assert changelog.newest_epoch(LogClient(quick), str(pipeline.changelog), app_id) == 1
+    assert rows.newest_epoch(LogClient(quick), str(pipeline.changelog), app_id) == 1
 
 
 def test_changelog_that_is_asked_for_later_has_all_panes_of_the_table(

@@ -27,7 +27,7 @@ from cutover.reconcile.verify.record import verify_pipeline
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
-from cutover.streaming.panes.changelog import newest_epoch
+from cutover.streaming.panes.rows import newest_epoch
 from tests.integration.streaming.rig import over_topic
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.logs import ends_of

@@ -35,7 +35,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.definition.windows.window_fn import FOREVER, Interval, WindowFn
-from cutover.panes import batch, reference
+from cutover.panes import reference
 from cutover.panes.model import (
     Estimator,
     Ideal,
@@ -159,7 +159,7 @@ def test_panes_and_retractions_telescope_to_the_batch_result_of_the_rows_that_we
     without_lateness = replace(setting, allowed_lateness=None)
     outcome = reference.run(without_lateness)
 
-    expected = {(pane.key, pane.window): pane.value for pane in batch.run(without_lateness).panes}
+    expected = {(pane.key, pane.window): pane.value for pane in reference.run_batch(without_lateness).panes}
     assert last_values(outcome) == expected
     assert not outcome.dropped
     assert not outcome.waiting
@@ -171,7 +171,10 @@ def test_rows_that_came_too_late_are_all_that_is_missing(setting: Setting) -> No
         setting = replace(setting, window=replace(setting.window, every=setting.window.size))
     outcome = reference.run(setting)
 
-    expected = {(pane.key, pane.window): pane.value for pane in batch.run(without_dropped_rows(setting, outcome)).panes}
+    expected = {
+        (pane.key, pane.window): pane.value
+        for pane in reference.run_batch(without_dropped_rows(setting, outcome)).panes
+    }
     assert last_values(outcome) == expected
 
 
@@ -274,7 +277,7 @@ def test_stream_with_a_watermark_that_knows_everything_is_batch(setting: Setting
         setting, watermark=(WatermarkStep(processing_time=last_time, watermark=FOREVER),), trigger=Repeat(AtWatermark())
     )
 
-    assert reference.run(perfect) == batch.run(perfect)
+    assert reference.run(perfect) == reference.run_batch(perfect)
 
 
 @given(rows=ROWS, order=st.randoms(use_true_random=False), gap=st.integers(1, 20))
@@ -303,4 +306,4 @@ def test_batch_is_what_the_rows_of_each_window_give(setting: Setting) -> None:
             groups.setdefault((row.key, window), []).append(row)
 
     expected = {group: compute_measure(setting.measure, rows) for group, rows in groups.items()}
-    assert last_values(batch.run(setting)) == expected
+    assert last_values(reference.run_batch(setting)) == expected

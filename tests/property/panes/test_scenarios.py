@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cutover.cli.simulate import to_json
 from cutover.errors import DefinitionError
-from cutover.panes import batch, reference
+from cutover.panes import reference
 from cutover.scenarios.compare import compare_outcome
 from cutover.scenarios.plot import draw_scenario
 from cutover.scenarios.reading.forms import ScenarioForm
@@ -62,7 +62,7 @@ def test_scenario_is_run_or_refused(number: int, changes: dict[str, Any]) -> Non
         assert ": expected " in refused
         assert ", got " in refused or "unknown field" in refused
         return
-    for runner in (reference.run, batch.run):
+    for runner in (reference.run, reference.run_batch):
         outcome = runner(scenario.setting)
         assert to_json(scenario, "any", outcome)["schema"] == 2
         assert scenario.expected is None or compare_outcome(scenario, scenario.expected, outcome) is not None

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from cutover.adoption.batch_side import AdoptedBatchJob, adopt_batch_job, find_job_table_kind
+from cutover.adoption.adopt import AdoptedBatchJob, adopt_batch_job
 from cutover.adoption.draft import JobDraft, MeasureChoice
 from cutover.adoption.trial import JobReading
 from cutover.definition import Delta, Fixed, Iceberg, Parquet, Postgres
 from cutover.engine import queries
 from cutover.errors import DefinitionError
+from cutover.positions.batch_table import find_job_table_kind
 from tests.unit.adoption.test_hypotheses import DRAFT, NOON, PAYMENTS, read_log, take_first
 
 COMPLETE: JobDraft = replace(

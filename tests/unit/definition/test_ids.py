@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
-from cutover.definition.model.record_ids import MINUTE, compute_id_horizon, compute_oldest_remembered
+from cutover.definition.model.pipeline import MINUTE, compute_id_horizon, compute_oldest_remembered
 from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.errors import DefinitionError

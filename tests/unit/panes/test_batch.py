@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.definition import Accumulation, AfterCount, Repeat, Sessions
-from cutover.panes import batch
+from cutover.panes import reference
 from cutover.panes.model import Watermark
 from tests.support.drivers.settings_of_panes import Handling, format_panes, setting, steps
 
@@ -19,17 +19,20 @@ def test_sessions_are_complete_in_any_arrival_order() -> None:
         watermark=steps((2, 100)),
     )
 
-    assert format_panes(batch.run(setting(ROWS, handling))) == ["4: 3..13 b 2 on_time", "4: 0..30 a 13 on_time"]
+    assert format_panes(reference.run_batch(setting(ROWS, handling))) == [
+        "4: 3..13 b 2 on_time",
+        "4: 0..30 a 13 on_time",
+    ]
 
 
 @pytest.mark.parametrize(
     ("watermark", "at"), [((), 4), (steps((9, 30)), 4), (steps((9, 30), (10, None)), 10), (steps((2, None)), 4)]
 )
 def test_panes_fire_once_the_watermark_reports_all_input(watermark: Watermark, at: int) -> None:
-    pane_texts = format_panes(batch.run(setting("1 4 1", Handling(watermark=watermark))))
+    pane_texts = format_panes(reference.run_batch(setting("1 4 1", Handling(watermark=watermark))))
 
     assert pane_texts == [f"{at}: 0..10 1 on_time"]
 
 
 def test_no_rows_give_no_panes() -> None:
-    assert batch.run(setting("", Handling())).panes == ()
+    assert reference.run_batch(setting("", Handling())).panes == ()

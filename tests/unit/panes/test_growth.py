@@ -20,7 +20,7 @@ from cutover.definition import (
 )
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.windows.kinds import Window
-from cutover.panes import batch, reference
+from cutover.panes import reference
 from cutover.panes.model import Estimator, InputRow, Outcome, Setting
 
 MILLISECOND = 1_000
@@ -64,7 +64,7 @@ def calls(run: Callable[[Setting], Outcome], scenario: Setting) -> int:
     return call_count
 
 
-@pytest.mark.parametrize("run", [reference.run, batch.run])
+@pytest.mark.parametrize("run", [reference.run, reference.run_batch])
 @pytest.mark.parametrize(
     ("keys", "window", "trigger", "apart"),
     [

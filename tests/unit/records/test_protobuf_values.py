@@ -12,7 +12,7 @@ from cutover.definition.checks.json_fields import check_json_fields
 from cutover.definition.model.protobuf import describe_protobuf
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
-from cutover.records.parsing.protobuf_values import list_unread_fields
+from cutover.records.parsing.binary_values import list_unread_fields
 from cutover.records.reference.parse import parse_record
 from tests.support.rows.protobuf_values import FIELD, NOON, encode_descriptors, make_file, make_topic, new_message
 

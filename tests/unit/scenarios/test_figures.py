@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.cli.simulate import Runner
-from cutover.panes import batch, reference
+from cutover.panes import reference
 from cutover.scenarios.compare import compare_outcome
 from cutover.scenarios.reading.setting import Expected, Scenario
 from cutover.scenarios.reading.texts import parse_scenario_time
@@ -42,12 +42,14 @@ def test_reference_emits_the_panes_of_a_figure_in_order(number: int) -> None:
 def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
     figure_scenario = scenario(number)
 
-    assert compare_outcome(figure_scenario, expected(figure_scenario), batch.run(figure_scenario.setting)) == ()
+    assert (
+        compare_outcome(figure_scenario, expected(figure_scenario), reference.run_batch(figure_scenario.setting)) == ()
+    )
     note_feature(f"figure {number:02} of The Dataflow Model", "batch")
 
 
 @pytest.mark.parametrize("number", sorted(BATCH))
-@pytest.mark.parametrize("run", [reference.run, batch.run])
+@pytest.mark.parametrize("run", [reference.run, reference.run_batch])
 def test_batch_panes_fire_once_all_input_has_arrived(number: int, run: Runner) -> None:
     panes = run(scenario(number).setting).panes
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.model.record_ids import MINUTE, compute_oldest_remembered
+from cutover.definition.model.pipeline import MINUTE, compute_oldest_remembered
 from cutover.engine import queries
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema

@@ -27,8 +27,7 @@ from cutover.definition import (
 )
 from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import lateness_fingerprint
-from cutover.definition.model.pipeline import FOLLOWED_LATENESS
-from cutover.definition.model.record_ids import compute_oldest_remembered
+from cutover.definition.model.pipeline import FOLLOWED_LATENESS, compute_oldest_remembered
 from cutover.errors import DefinitionError
 from cutover.lake.recorded_definitions import decode_definition, encode_definition
 from cutover.records.watermark import compute_late_margin
