@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cutover import runbooks
 from cutover.output.cells import visible
-from cutover.reconcile.watch.alerts import driver, log, results
+from cutover.reconcile.watch.alerts import data, driver
 from cutover.reconcile.watch.facts import (
     SEVERITIES,
     Alert,
@@ -24,12 +24,12 @@ from cutover.reconcile.watch.facts import (
 )
 
 GROUPS: Mapping[str, tuple[AlertSpec, ...]] = {
-    "records of the log are lost, or soon will be": log.LOG_ALERTS,
-    "a table was changed or damaged from outside": results.TABLE_ALERTS,
+    "records of the log are lost, or soon will be": driver.LOG_ALERTS,
+    "a table was changed or damaged from outside": data.TABLE_ALERTS,
     "the driver does not process the log": driver.DRIVER_ALERTS,
-    "a result is wrong, late or unverified": results.RESULT_ALERTS,
-    "event time runs ahead or stops": driver.EVENT_TIME_ALERTS,
-    "records are not as the definition expects": log.RECORD_ALERTS,
+    "a result is wrong, late or unverified": data.RESULT_ALERTS,
+    "event time runs ahead or stops": data.EVENT_TIME_ALERTS,
+    "records are not as the definition expects": data.RECORD_ALERTS,
 }
 """Alerts by what they mean, causes before consequences."""
 

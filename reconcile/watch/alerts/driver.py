@@ -1,25 +1,23 @@
-"""Alerts on the driver and on event time.
+"""Alerts on the driver, and on the log after the newest epoch.
 
-Driver: it ended, it commits nothing, the broker is silent, its clock or its commits are off. Event time: the watermark
-is ahead of the log, does not move while records are read, or has no input.
+Driver: it ended, it commits nothing, the broker is silent, its clock or its commits are off. Log: records lost or soon
+to be lost, partitions, open transactions.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 
 from cutover.counts import count_clause
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.result.text import duration
+from cutover.reconcile.result.text import duration, format_number
 from cutover.reconcile.watch.facts import (
     AlertSpec,
     LagSample,
     UnknownFact,
     WatchFacts,
-    compute_max_ahead_micros,
     compute_reported_seconds,
-    find_holding_partition,
     reported_by,
     require,
     seconds_since,
@@ -132,71 +130,6 @@ def _find_clock_skew(facts: WatchFacts) -> Iterator[str]:
         yield f"{place}: new log timestamps are {duration(abs(skew))} {side} the driver's clock"
 
 
-def _is_open(facts: WatchFacts) -> bool:
-    """Return whether event time can advance: there is an epoch, and the newest one did not seal the version."""
-    return facts.newest_epoch is not None and not facts.newest_epoch.final
-
-
-def _find_watermark_ahead(facts: WatchFacts) -> Iterator[str]:
-    """Yield that no valid record can have moved the watermark so far, even where `max_ahead` allows any event time."""
-    if not _is_open(facts):
-        return
-    sample = facts.sample
-    watermark = None if facts.newest_epoch is None else facts.newest_epoch.watermark_after
-    if sample is None or watermark is None or not sample.newest_times:
-        return
-    ahead = watermark - max(sample.newest_times.values())
-    if ahead > compute_max_ahead_micros(facts.pipeline, facts.limits):
-        yield f"the watermark is {duration(ahead / 1e6)} ahead of the newest log timestamp"
-
-
-def _find_held_watermark(facts: WatchFacts) -> Iterator[str]:
-    """Yield which partition holds the watermark, timed from the first epoch with records that did not move it."""
-    if not _is_open(facts) or facts.pipeline.stream is not None:  # a job's watermark is that of its newest partition
-        return
-    epochs = require(facts.epochs)
-    newest = epochs[-1]
-    unmoved = list(takewhile(lambda e: e.watermark_after == newest.watermark_after, reversed(epochs)))
-    # The oldest of them moved the watermark to its value, unless there is no watermark yet.
-    reading = [e for e in unmoved if e.records and (newest.watermark_after is None or e is not unmoved[-1])]
-    if not reading or _measure_age(reading[0], facts) > facts.limits.held_seconds:
-        return
-    held_seconds = _measure_age(reading[-1], facts)
-    if held_seconds > facts.limits.held_seconds:
-        yield f"records are read and the watermark has not moved for {duration(held_seconds)}{_describe_holder(facts)}"
-
-
-def _describe_holder(facts: WatchFacts) -> str:
-    if not isinstance(facts.sample_fact, LagSample):
-        return ""  # the log does not answer, so the partitions are unknown
-    partition = find_holding_partition(facts.sample_fact)
-    if partition is None:
-        return ": no partition had a valid event time yet"
-    return f": {facts.format_partition(partition)} holds it"
-
-
-def _measure_age(epoch: EpochRecord, facts: WatchFacts) -> float:
-    return facts.epoch_ages.get(epoch.epoch, 0.0)
-
-
-def _find_idle_input(facts: WatchFacts) -> Iterator[str]:
-    """Yield that everything is read and nothing was sent for the definition's idle time."""
-    if not _is_open(facts):
-        return
-    sample = facts.sample
-    if sample is None or _has_unread(sample):
-        return
-    quiet_seconds = facts.quiet_seconds
-    if quiet_seconds is not None and quiet_seconds * 1e6 > facts.pipeline.lateness.idle_after_micros:
-        yield f"nothing was sent for {duration(quiet_seconds)}"
-
-
-def _has_unread(sample: LagSample) -> bool:
-    """Return whether a partition has records after the newest epoch, those of open transactions included."""
-    ends = {p: max(end, sample.high_watermarks.get(p, 0)) for p, end in sample.end_offsets.items()}
-    return any(end > sample.epoch.end.get(p, 0) for p, end in ends.items())
-
-
 DRIVER_ALERTS = (
     AlertSpec(
         name="StreamFenced",
@@ -271,32 +204,194 @@ DRIVER_ALERTS = (
     ),
 )
 
-EVENT_TIME_ALERTS = (
+
+OUTAGES = 2
+"""Longest outages that the log must outlast."""
+
+
+def _find_other_topic(facts: WatchFacts) -> Iterator[str]:
+    sample, newest = facts.sample, facts.newest_epoch
+    if sample is not None and newest is not None and _is_other_topic(sample, newest):
+        yield f"topic {newest.topic} has topic id {sample.topic_id}, the newest epoch was read from {newest.topic_id}"
+
+
+def _is_other_topic(sample: LagSample, newest: EpochRecord) -> bool:
+    return sample.topic_id is not None and sample.topic_id != newest.topic_id
+
+
+def _find_sample(facts: WatchFacts) -> LagSample | None:
+    """Return the newest sample of the topic that the stream reads; None if there is none or it is another topic now."""
+    sample, newest = facts.sample, facts.newest_epoch
+    return None if sample is None or newest is None or _is_other_topic(sample, newest) else sample
+
+
+def _find_lost_records(facts: WatchFacts) -> Iterator[str]:
+    sample = _find_sample(facts)
+    if sample is None:
+        return
+    for texts in (facts.compacted_topics, facts.lossy_epochs):
+        if not isinstance(texts, UnknownFact):
+            yield from texts
+    if not isinstance(facts.rewritten_partitions, UnknownFact) and facts.rewritten_partitions:
+        yield from facts.rewritten_partitions
+        return
+    yield from _find_lost_offsets(facts, sample)
+    for fact in (facts.rewritten_partitions, facts.compacted_topics, facts.lossy_epochs):
+        require(fact)  # without it no one knows that nothing was lost
+
+
+def _find_lost_offsets(facts: WatchFacts, sample: LagSample) -> Iterator[str]:
+    for p, offset in sorted(require(facts.next_offsets).items()):
+        start = sample.start_offsets.get(p, offset)
+        end = max(sample.high_watermarks.get(p, offset), sample.end_offsets.get(p, 0))
+        position = f"{facts.format_partition(p)}: offset {offset} is next"
+        if p not in sample.end_offsets:
+            yield f"{position}, the partition does not exist"
+        elif start > offset:
+            yield f"{position}, the log starts at {start}: {format_number(start - offset)} are lost"
+        elif end < offset:
+            yield f"{position}, the log ends at {end}: {format_number(offset - end)} are lost"
+
+
+def _find_new_partitions(facts: WatchFacts) -> Iterator[str]:
+    """Yield the partitions that a recent epoch, or the one before these, had not read yet."""
+    sample, epochs = _find_sample(facts), require(facts.epochs)
+    if sample is None:
+        return
+    first_index = max(0, len(epochs) - len(tuple(facts.list_recent_epochs())) - 1)
+    added = sorted({p for epoch in epochs[first_index:] for p in sample.end_offsets if p not in epoch.end})
+    if added:
+        partitions = "; ".join(map(facts.format_partition, added))
+        yield f"new: {partitions}. The log has {len(sample.end_offsets)} partitions now"
+
+
+def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
+    """Yield which partition an open transaction holds, timed by the driver or by our own samples."""
+    sample = _find_sample(facts)
+    if sample is None:
+        return
+    for p, high in sorted(sample.high_watermarks.items()):
+        stable = sample.end_offsets.get(p, high)
+        if stable >= high:
+            continue
+        held_seconds = max(_measure_reported_seconds(facts, p), _measure_sampled_seconds(facts, p))
+        if held_seconds > facts.limits.open_seconds:
+            waiting = f"{count_clause(high - stable, 'offset', 'waits', 'wait')} behind an open transaction"
+            place = facts.format_partition(p)
+            yield f"{place} has been held at offset {stable} for {duration(held_seconds)}: {waiting}"
+
+
+def _measure_reported_seconds(facts: WatchFacts, partition: int) -> float:
+    """Return the seconds for which the driver has seen a transaction hold a partition; 0 if it reports none."""
+    driver = facts.driver
+    if isinstance(driver, UnknownFact) or not driver.alive:
+        return 0.0
+    return compute_reported_seconds(driver, driver.open_since.get(str(partition)), facts.at)
+
+
+def _measure_sampled_seconds(facts: WatchFacts, partition: int) -> float:
+    """Return the seconds for which our own samples have shown the same last stable offset below the end."""
+    newest = facts.samples[-1]
+    first_seen = newest.monotonic
+    for sample in reversed(facts.samples):
+        stable = sample.end_offsets.get(partition, 0)
+        if stable != newest.end_offsets[partition] or stable >= sample.high_watermarks.get(partition, 0):
+            break
+        first_seen = sample.monotonic
+    return newest.monotonic - first_seen
+
+
+def _find_low_retention(facts: WatchFacts) -> Iterator[str]:
+    """Yield the partition whose unread records are deleted soonest, if that is too soon."""
+    sample = _find_sample(facts)
+    if sample is None:
+        return
+    required = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay_time or timedelta())
+    estimates = {p: _estimate_time_left(facts, sample, p) for p in sample.end_offsets}
+    time_left = {p: time for p, time in estimates.items() if time is not None}
+    if not time_left:
+        return
+    p = min(time_left, key=lambda p: time_left[p])
+    if time_left[p] < required:
+        remaining = duration(max(0.0, time_left[p].total_seconds()))
+        yield (
+            f"{facts.format_partition(p)}: {remaining} until unread records are deleted, "
+            f"{duration(required.total_seconds())} are needed"
+        )
+
+
+def _estimate_time_left(facts: WatchFacts, sample: LagSample, partition: int) -> timedelta | None:
+    """Estimate when the first unread record is deleted, by its age or by the pace at which the log's start moves."""
+    estimates = []
+    retention = require(facts.retention)
+    if retention is not None:
+        age = sample.at.timestamp() - sample.first_unread_times.get(partition, sample.at.timestamp() * 1e6) / 1e6
+        estimates.append(retention - timedelta(seconds=age))
+    same_log = [earlier for earlier in facts.samples if earlier.topic_id == sample.topic_id]
+    headroom = max(0, require(facts.next_offsets).get(partition, 0) - sample.start_offsets.get(partition, 0))
+    by_pace = _estimate_by_pace(same_log, partition, headroom)
+    return min([*estimates, *([] if by_pace is None else [by_pace])], default=None)
+
+
+def _estimate_by_pace(samples: Sequence[LagSample], partition: int, headroom: int) -> timedelta | None:
+    """Estimate the time in which the log's start moves over `headroom` offsets; None if the pace is unknown.
+
+    Retention deletes whole segments, so the start moves in jumps. The pace is what was deleted between the first and
+    the last observed jump. A single jump has no known pace. It counts only where another one of the same size would
+    reach unread records: it may follow as soon as the first one did.
+    """
+    starts = [sample.start_offsets.get(partition, 0) for sample in samples]
+    jumps = [n for n in range(1, len(starts)) if starts[n] > starts[n - 1]]
+    if not jumps:
+        return None
+    begin, end = jumps[0], jumps[-1]
+    if begin == end:
+        if headroom > starts[end] - starts[0]:
+            return None
+        begin, end = 0, len(samples) - 1
+    deleted, seconds = starts[end] - starts[begin], samples[end].monotonic - samples[begin].monotonic
+    return timedelta(seconds=headroom / deleted * seconds) if deleted > 0 and seconds > 0 else None
+
+
+LOG_ALERTS = (
     AlertSpec(
-        name="WatermarkAheadOfClock",
+        name="LogDataLost",
         severity="page",
-        owner="producers",
-        symptom="watermark AHEAD_OF_CLOCK",
-        rule=_find_watermark_ahead,
-        limits=("lateness.max_ahead", "alerts.ahead_seconds"),
-        no_drill="its fix is another definition, which a person must choose; the control of F12 of `make faults` "
-        "causes it",
+        owner="pipeline",
+        symptom="`expected offset 40, log starts at 60`",
+        rule=_find_lost_records,
+        suppresses=("StreamNotRunning", "ReconcilerNotRunning", "BatchNotFresh", "NotComparable"),
     ),
     AlertSpec(
-        name="WatermarkHeld",
+        name="TopicIdentityChanged",
+        severity="page",
+        owner="pipeline",
+        symptom="`has topic id B, the epoch log was built from A`",
+        rule=_find_other_topic,
+        suppresses=("StreamNotRunning", "ReconcilerNotRunning", "BatchNotFresh", "NotComparable"),
+    ),
+    AlertSpec(
+        name="RetentionHeadroomLow",
         severity="ticket",
-        owner="producers",
-        symptom="watermark HELD_BY a partition",
-        rule=_find_held_watermark,
-        limits=("alerts.held_seconds",),
-        suppresses=("NoInput",),
+        owner="platform",
+        symptom="unread records are soon deleted from the log",
+        rule=_find_low_retention,
+        limits=("alerts.outage_seconds",),
     ),
     AlertSpec(
-        name="NoInput",
+        name="OpenTransactionHoldsLog",
+        severity="ticket",
+        owner="platform",
+        symptom="a partition stays at one offset, although the log has more",
+        rule=_find_open_transactions,
+        limits=("alerts.open_seconds",),
+    ),
+    AlertSpec(
+        name="PartitionsChanged",
         severity="info",
-        owner="producers",
-        symptom="watermark NO_INPUT",
-        rule=_find_idle_input,
-        limits=("lateness.idle_after",),
+        owner="pipeline",
+        symptom="the topic has more partitions",
+        rule=_find_new_partitions,
+        limits=("alerts.rate_seconds",),
     ),
 )
