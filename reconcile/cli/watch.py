@@ -1,24 +1,69 @@
-"""`cutover watch P`: lag by partition, the watermark, the late share, and one word on each."""
+"""`cutover watch P`: lag by partition, the watermark, the late share, one word on each; and `cutover runbook ALERT`.
+
+A runbook is a page, filled for the incident of a pipeline. Kafka's client and the readers of tables are imported where
+a pipeline is read, because a page alone has to show fast.
+"""
 
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from cutover.cli.definitions import load_command_definition
+from cutover import runbooks
 from cutover.clock import SystemClock
 from cutover.errors import CutoverError
-from cutover.lake.tables.checksums import read_once
-from cutover.log.topic_partitions import format_partition_number
-from cutover.output.console import Line, Output, make_table, styled
+from cutover.output.console import Line, Output, Verbatim, make_table, styled
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.text import duration
-from cutover.reconcile.watch.collector import FactCollector, make_no_epoch_error
-from cutover.reconcile.watch.status import LagVerdict, WatchStatus, describe_late_share, make_status, write_metrics_file
 from cutover.settings import load_settings
 from cutover.timestamps import from_micros
+
+if TYPE_CHECKING:
+    from cutover.reconcile.watch.collector import FactCollector
+    from cutover.reconcile.watch.status import WatchStatus
+
+
+def runbook(
+    name: Annotated[str | None, typer.Argument(help="Of an alert, or another page; none: all are listed.")] = None,
+    *,
+    pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", help="Fill the page for this one.")] = None,
+) -> Iterator[Output]:
+    """Print a runbook; of a pipeline: what fires now, windows, offsets, the last similar incident, its own commands."""
+    if name is None:
+        yield from _list_pages()
+        return
+    page = runbooks.read_page(name)
+    text = runbooks.read_text(name) or ""
+    if pipeline is None:
+        yield Output(document={"name": page.name, "text": text}, lines=[Verbatim(text)])
+    else:
+        yield _fill_page(name, text, pipeline)
+
+
+def _fill_page(name: str, text: str, pipeline: str) -> Output:
+    from dataclasses import asdict
+
+    from cutover.cli.definitions import load_command_definition
+    from cutover.reconcile.incident import fill_page
+    from cutover.reconcile.watch.collector import FactCollector
+    from cutover.reconcile.watch.status import make_status
+
+    settings = load_settings()
+    definition = load_command_definition(settings, pipeline, running=True)
+    lake = PipelineLake(settings, definition)
+    now = make_status(FactCollector(lake, SystemClock()).collect())
+    filled = fill_page(lake, name, text, now)
+    return Output(document=asdict(filled), lines=[Verbatim(filled.to_text())])
+
+
+def _list_pages() -> Iterator[Output]:
+    for name in runbooks.list_runbooks():
+        head = runbooks.read_page(name).head
+        row = {"name": name, "severity": head.severity, "owner": head.owner, "alert": head.alert, "drill": head.drill}
+        yield Output(document=row, lines=[f"{name:24} {head.severity:7} {head.owner}"])
+
 
 _STYLES = {"OK": "green", "ADVANCING": "green", "NO_INPUT": "green", "LAGGING": "yellow", "BACKPRESSURED": "yellow"}
 _TONES = {"page": "bold red", "ticket": "yellow", "info": "green"}
@@ -34,6 +79,11 @@ def watch(
     interval: Annotated[float, typer.Option("--interval", min=0.5, max=120, help="Seconds between two looks.")] = 5.0,
 ) -> Iterator[Output]:
     """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
+    from cutover.cli.definitions import load_command_definition
+    from cutover.lake.tables.checksums import read_once
+    from cutover.reconcile.watch.collector import FactCollector
+    from cutover.reconcile.watch.status import LagVerdict, write_metrics_file
+
     settings = load_settings()
     collector = FactCollector(
         PipelineLake(settings, load_command_definition(settings, pipeline, running=True)), SystemClock()
@@ -55,12 +105,15 @@ def watch(
             time.sleep(interval)
 
 
-def _read_status(collector: FactCollector) -> WatchStatus:
+def _read_status(collector: "FactCollector") -> "WatchStatus":
     """Collect the facts and evaluate them.
 
     Raises:
         LakeError: There is nothing to sample yet, and nothing that says why.
     """
+    from cutover.reconcile.watch.collector import make_no_epoch_error
+    from cutover.reconcile.watch.status import make_status
+
     facts = collector.collect()
     status = make_status(facts)
     if status.epoch is None and not status.alerts:
@@ -68,7 +121,9 @@ def _read_status(collector: FactCollector) -> WatchStatus:
     return status
 
 
-def _tabulate_partitions(watch_status: WatchStatus) -> Table:
+def _tabulate_partitions(watch_status: "WatchStatus") -> Table:
+    from cutover.log.topic_partitions import format_partition_number
+
     numbers = ("read up to", "log end", "unread", "log time unread")
     return make_table(
         ("partition", "verdict", *numbers),
@@ -87,8 +142,10 @@ def _tabulate_partitions(watch_status: WatchStatus) -> Table:
     )
 
 
-def describe_head(watch_status: WatchStatus) -> list[Line]:
+def describe_head(watch_status: "WatchStatus") -> list[Line]:
     """Return the lines above the partitions: stream, watermark, late share, error and alerts."""
+    from cutover.reconcile.watch.status import describe_late_share
+
     driver, lag = watch_status.driver, watch_status.watermark_lag_seconds
     without = "epoch unknown" if watch_status.late_epochs is None else "no epoch"
     epoch = without if watch_status.epoch is None else f"epoch {watch_status.epoch:,}"
@@ -121,4 +178,4 @@ def _moment(micros: int | None) -> str:
     return "none" if micros is None else f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
 
 
-COMMANDS = {"watch": watch}
+COMMANDS = {"runbook": runbook, "watch": watch}
