@@ -20,11 +20,10 @@ from cutover.lineage import runs
 from cutover.lineage.runs import RunDatasets
 from cutover.pipeline_lake import PipelineLake, control_uri
 from cutover.probe import Probe, silent
-from cutover.reconcile import journal_rows
+from cutover.reconcile import cost, journal_rows
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.audit import noise
 from cutover.reconcile.compare import ComparisonRequest, compare_at_cut
-from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.report import files, sections
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetadata

@@ -17,7 +17,7 @@ from cutover.lake.control.served import current_stage, describe_own_tables, read
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.cost.measure import find_agreement, measure_costs, measure_present
+from cutover.reconcile.cost import find_agreement, measure_costs, measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.criteria import describe_number, describe_threshold

@@ -23,7 +23,7 @@ from cutover.lake import recorded_definitions
 from cutover.lake.control.served import current_stage, read_gate_events
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli.differences import REST, count_states, describe_state
-from cutover.reconcile.cost.measure import measure_present
+from cutover.reconcile.cost import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, decide
 from cutover.reconcile.result import text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 
-from cutover.reconcile.cost.measure import fold, price
+from cutover.reconcile.cost import fold, price
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import Agreement, Report

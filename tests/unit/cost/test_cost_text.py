@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.reconcile.cost.measure import fold
+from cutover.reconcile.cost import fold
 from cutover.reconcile.result.report import (
     Agreement,
     amount_text,

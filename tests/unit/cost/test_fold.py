@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cutover.engine.usage import PathCost, add_costs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.cost.measure import DAYS_AT_MOST, find_settled, fold, price
+from cutover.reconcile.cost import DAYS_AT_MOST, find_settled, fold, price
 from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import Agreement, describe_waiting
 from cutover.timestamps import to_micros

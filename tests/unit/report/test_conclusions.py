@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.cost.measure import fold
+from cutover.reconcile.cost import fold
 from cutover.reconcile.report import files, page, sections
 from cutover.reconcile.report.drawings import curves
 from cutover.reconcile.result.finding import Verdict

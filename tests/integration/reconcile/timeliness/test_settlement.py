@@ -10,7 +10,7 @@ import pytest
 
 from cutover.definition import Count, Lateness, Pipeline, Sessions
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.cost.measure import parse_agreement, price
+from cutover.reconcile.cost import parse_agreement, price
 from cutover.reconcile.early.settlement import AGES
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_settlement

@@ -21,7 +21,7 @@ from cutover.output import console
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
 from cutover.reconcile.cli.gate import cost
-from cutover.reconcile.cost.measure import measure_costs
+from cutover.reconcile.cost import measure_costs
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.report import PathCosts
 from cutover.settings import Settings

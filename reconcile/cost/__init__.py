@@ -1,1 +1,0 @@
-"""Costs of both paths, and of each nine of agreement."""
