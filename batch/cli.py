@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from cutover.clock import Point
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -16,7 +17,6 @@ from cutover.lake.control.versions import select_stream_version
 from cutover.log.topic_partitions import format_offsets
 from cutover.output.console import Output, make_table, multiline, show_spinner
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 from cutover.timestamps import format_moment, from_micros

@@ -18,10 +18,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from cutover.batch.cut import BatchCut
 from cutover.batch.plan import RunPlan, remaining_offsets
 from cutover.batch.read.index import IndexHistory, find_new_offsets
-from cutover.batch.read.scan import BatchEnrichment, Staging
+from cutover.batch.read.scan import BatchCut, BatchEnrichment, Staging
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import readback
 from cutover.engine.effective_settings import EffectiveSettings, ReportedSettings, find_drifts

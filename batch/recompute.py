@@ -12,15 +12,14 @@ from datetime import datetime
 
 from pyarrow import fs
 
+from cutover import clock as probes
 from cutover import metrics
-from cutover import probe as probes
 from cutover.batch import plan, windows
 from cutover.batch.at_position import compute_rows_at_position, publish_rows_at_position
 from cutover.batch.context import PATIENCE, OtherSettings, RunContext, StagedRun, are_apart, writer_lock
-from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
 from cutover.batch.read import index, scan
 from cutover.batch.read.index import IndexHistory
-from cutover.batch.read.scan import BatchEnrichment, staging
+from cutover.batch.read.scan import BatchCut, BatchEnrichment, check_offsets, check_same_topic, pin_cut, staging
 from cutover.batch.windows import plan_windows
 from cutover.batch.write import publish
 from cutover.batch.write.replace import roll_back_unfinished_run

@@ -1,9 +1,12 @@
-"""Clocks as parameters, so that tests can set the time."""
+"""Clocks and probes as parameters, so that tests can set the time, and stop a process at named points of the paths.
+
+In production the points do nothing: no setting or environment variable configures a probe. A test passes its own.
+"""
 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 Found = TypeVar("Found")
 
@@ -44,3 +47,36 @@ def poll_until(poll: Callable[[], Found | None], *, timeout: float, interval: fl
         time.sleep(interval)
         value = poll()
     return value
+
+
+Point = Literal[
+    "start.read",
+    "epoch.planned",
+    "epoch.aggregated",
+    "epoch.apart",
+    "epoch.committed",
+    "compact.read",
+    "compact.written",
+    "compact.committed",
+    "batch.read",
+    "batch.indexed",
+    "batch.written",
+    "batch.committed",
+    "repair.staged",
+    "repair.checked",
+    "repair.kept",
+    "report.rendered",
+    "verdict.recorded",
+    "move.switched",
+]
+
+
+class Probe(Protocol):
+    """Callback for each named point that a path reaches."""
+
+    def __call__(self, point: Point, epoch: int) -> None:
+        """Handle that `point` was reached in `epoch` (-1 if there is none)."""
+
+
+def silent(point: Point, epoch: int) -> None:
+    """Do nothing; the probe in production."""

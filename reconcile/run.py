@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cutover import acceptance_files, events, metrics
-from cutover.clock import Clock, SystemClock
+from cutover.clock import Clock, Probe, SystemClock, silent
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
@@ -19,7 +19,6 @@ from cutover.lake.tables.checksums import read_once
 from cutover.lineage import runs
 from cutover.lineage.runs import RunDatasets
 from cutover.pipeline_lake import PipelineLake, control_uri
-from cutover.probe import Probe, silent
 from cutover.reconcile import cost, journal_rows
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.audit import noise

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cutover import files
-from cutover.clock import Clock, SystemClock
+from cutover.clock import Clock, Probe, SystemClock, silent
 from cutover.engine import spark
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
 from cutover.events import log
@@ -30,7 +30,6 @@ from cutover.log.cut import Cut
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, name_offsets
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming.follow import follower
 from cutover.streaming.microbatch.engine import MicrobatchEngine

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cutover import probe as probes
+from cutover import clock as probes
 from cutover.batch import plan
 from cutover.batch.context import OtherSettings, RunContext, writer_lock
-from cutover.batch.cut import pin_cut
 from cutover.batch.plan import PlanBounds
 from cutover.batch.read import index
 from cutover.batch.read.index import IndexHistory
+from cutover.batch.read.scan import pin_cut
 from cutover.batch.recompute import compute_run, first_retained, open_run, reject_foreign
 from cutover.batch.repair import checks
 from cutover.batch.repair import draft as drafts

@@ -18,7 +18,7 @@ from cutover.batch.read import index, scan
 from cutover.batch.read.index import IndexHistory
 from cutover.batch.write.replace import replace_windows
 from cutover.batch.write.result import read_staged_rows
-from cutover.clock import Clock
+from cutover.clock import Clock, Probe
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Expect, Pipeline
 from cutover.engine import queries
@@ -30,7 +30,6 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
 from cutover.lineage.runs import RunDatasets
 from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake
-from cutover.probe import Probe
 from cutover.quoting import identifier
 
 

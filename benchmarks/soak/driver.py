@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.soak import workload
 from cutover import events
+from cutover.clock import Point
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import run_folder

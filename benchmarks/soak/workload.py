@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cutover.clock import Point
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.probe import Point
 from cutover.records.classes import Class
 
 KEYS = 200

@@ -12,6 +12,7 @@ from benchmarks.bench import Bench
 from benchmarks.peers import streaming_jobs
 from benchmarks.workloads import events
 from benchmarks.workloads.triggers import Trigger, Triggers, drain_query, listen, wait_until
+from cutover.clock import Point
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.control import versions
@@ -19,7 +20,6 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.fold import finish_sql

@@ -35,7 +35,7 @@ from cutover.lake.serving import serving_table, views
 from cutover.lake.serving import vacuum as unserved_tables
 from cutover.lake.serving.serving_table import Publication
 from cutover.lake.serving.vacuum import Unserved, delete_unlisted_files
-from cutover.lake.tables import delta, overflow
+from cutover.lake.tables import delta, schemas
 from cutover.output.cells import visible, write_rows
 from cutover.output.console import Line, Output, Verbatim, make_table, print_warnings
 from cutover.pipeline_lake import PipelineLake
@@ -172,7 +172,7 @@ def sql(
             cursor = connection.execute(query)
             rows = cursor.fetchall()
     except duckdb.Error as error:
-        beyond = overflow.find_overflow(connection, definition, "epoch_log", [Class.ACCEPTED], error)
+        beyond = schemas.find_overflow(connection, definition, "epoch_log", [Class.ACCEPTED], error)
         if beyond is not None:
             raise beyond from None
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"

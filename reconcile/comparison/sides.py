@@ -40,7 +40,7 @@ from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Range
 from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.views import is_affected, is_affected_sql
-from cutover.lake.tables import delta, overflow
+from cutover.lake.tables import delta, schemas
 from cutover.lake.tables.schemas import batch_ledger_schema, make_arrow_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
@@ -347,7 +347,7 @@ def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tu
         else:
             connection.execute(f"CREATE TEMP TABLE all_0 AS {finish_sql(pipeline, 'stream_log', keep=classes)}")
     except duckdb.Error as error:
-        raise overflow.find_overflow(connection, pipeline, SharedTable.STREAM_LOG, classes, error) or error from error
+        raise schemas.find_overflow(connection, pipeline, SharedTable.STREAM_LOG, classes, error) or error from error
 
 
 def _fold_further(

@@ -17,7 +17,7 @@ from typing import Any
 
 from cutover import changes, metrics
 from cutover.changes import Approval, ApprovalRejectedError, InvalidReasonError, check_reason, user
-from cutover.clock import Clock
+from cutover.clock import Clock, Probe, silent
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Stage
@@ -28,7 +28,6 @@ from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table
 from cutover.metrics import MetricSample
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, Move, PresentState, decide
 from cutover.reconcile.result.text import count_noun

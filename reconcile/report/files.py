@@ -23,11 +23,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from cutover import files
+from cutover.clock import Probe, silent
 from cutover.definition.loading.key_text import format_columns, make_cells
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.output.cells import write_rows
-from cutover.probe import Probe, silent
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.report import page

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from cutover.cli.definitions import load_command_definition
-from cutover.clock import SystemClock
+from cutover.clock import Point, Probe, SystemClock
 from cutover.counts import choose_form, count_clause, count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -20,7 +20,6 @@ from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.output.console import Output, show_bar
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point, Probe
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.replacement import compare as comparing

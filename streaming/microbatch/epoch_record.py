@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cutover.clock import Clock
+from cutover.clock import Clock, Probe
 from cutover.definition.compile.fingerprint import panes_fingerprint
 from cutover.definition.model.pipeline import Delivery, Pipeline
 from cutover.engine import readback, spark
@@ -34,7 +34,6 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables.schemas import RowKind
 from cutover.log.cut import LogId, Marks
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe
 from cutover.records.classes import Class
 from cutover.records.enrich import DimensionFrame, Dimensions
 from cutover.records.parsing.writer_schemas import list_digests

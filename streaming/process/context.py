@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
-from cutover.clock import Clock
+from cutover.clock import Clock, Probe
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.usage import UsageMeter
 from cutover.errors import CutoverError, LakeError
@@ -19,7 +19,6 @@ from cutover.events import log
 from cutover.lake.integrity import same_log
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe
 from cutover.streaming.process.driver_metrics import DriverMetrics
 from cutover.streaming.process.heartbeat import HeartbeatWriter
 from cutover.streaming.process.time_policy import STEADY, TimePolicy

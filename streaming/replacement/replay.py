@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from cutover.changes import check_reason
-from cutover.clock import Clock
+from cutover.clock import Clock, Probe, silent
 from cutover.counts import choose_form, count_noun
 from cutover.definition.checks import change
 from cutover.definition.model.pipeline import Pipeline
@@ -20,7 +20,6 @@ from cutover.lake.epochs.epoch_log import EpochRecord, has_read_as_much, read_ne
 from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat

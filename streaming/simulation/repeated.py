@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cutover.clock import SystemClock
+from cutover.clock import SystemClock, silent
 from cutover.definition.model.joins import DIMENSIONS_FOLDER
 from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.engine import spark
@@ -22,7 +22,6 @@ from cutover.lake.registered_functions import EpochDone
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import silent
 from cutover.records.reading import scan
 from cutover.records.watermark import Observation, WatermarkState, advance_watermark
 from cutover.settings import Settings

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from cutover.clock import silent
 from cutover.counts import count_noun
 from cutover.definition.measures.kinds import Avg, Count, Measure
 from cutover.definition.model.pipeline import Lateness, Pipeline
@@ -43,7 +44,6 @@ from cutover.panes.model import (
     schedule_events,
 )
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import silent
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish_measure
 from cutover.records.watermark import Observation, WatermarkState

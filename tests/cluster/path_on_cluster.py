@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from cutover import events
 from cutover.batch import recompute
+from cutover.clock import Point
 from cutover.engine import spark
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
 from tests.integration.streaming import rig

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from cutover.batch import windows
 from cutover.batch.context import RunContext
-from cutover.batch.cut import BatchCut
 from cutover.batch.read import index, scan
 from cutover.batch.read.index import IndexHistory
-from cutover.batch.read.scan import AGAIN, FIRST, LAST, SCAN, BatchEnrichment, Staging
+from cutover.batch.read.scan import AGAIN, FIRST, LAST, SCAN, BatchCut, BatchEnrichment, Staging
 from cutover.batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
 from cutover.definition.windows.window_fn import Interval, merge_intervals

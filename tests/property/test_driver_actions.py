@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
+from cutover.clock import Point
 from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import LakeError
@@ -28,7 +29,6 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.facts.facts import CheckState

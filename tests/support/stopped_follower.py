@@ -11,8 +11,8 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
+from cutover.clock import Point
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming.driver import run_driver
 from tests.integration.streaming.rig import fast

@@ -13,13 +13,13 @@ from benchmarks.peers import batch_jobs
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import events
+from cutover.clock import Point
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.serving import views
 from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.streaming import driver
 
 ROWS = 500_000  # of each side

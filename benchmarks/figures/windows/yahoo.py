@@ -24,10 +24,10 @@ from benchmarks.workloads.live import Live
 from benchmarks.workloads.streams import Run
 from benchmarks.workloads.triggers import listen, wait_until
 from benchmarks.workloads.yahoo import Yahoo
+from cutover.clock import Point
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.samples.ad_views import AdEvents
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat

@@ -2,5 +2,4 @@
 
 `delta` opens and reads a table, with the `schemas` of a definition; `delta_log` finds damage in its log.
 `data_files` and `checksums` write files and remember which were checked, `commits` lists them and merges small ones.
-`overflow` finds the row whose total overflowed.
 """

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from cutover import events
 from cutover.batch.recompute import recompute_windows as batch
+from cutover.clock import Point
 from cutover.errors import CutoverError
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.run import run_reconciliation
 from cutover.streaming import driver
 from tests.faults.running.task import Task

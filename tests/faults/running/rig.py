@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.batch.recompute import recompute_windows
-from cutover.clock import Clock, SystemClock
+from cutover.clock import Clock, Probe, SystemClock, silent
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake.batch_runs import BatchRun
@@ -22,7 +22,6 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe, silent
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verify.facts.facts import Verification
 from cutover.reconcile.watch.alerts.catalogue import list_firing

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cutover.clock import Clock
+from cutover.clock import Clock, Point
 from cutover.definition import Pipeline
-from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming.driver import Until
 

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.batch.recompute import recompute_windows
+from cutover.clock import Point
 from cutover.definition import Expect
 from cutover.definition.checks.contract import list_arguments, list_expectation_types
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import read_effective_runs
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from tests.integration.batch.lab import BASE, HOUR, Lab
 
 

@@ -8,14 +8,13 @@ import pytest
 from cutover.batch import context
 from cutover.batch.cli import nothing_computed
 from cutover.batch.recompute import recompute_windows
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.definition import Fixed
 from cutover.definition.windows.kinds import SlidingWindows, Window
 from cutover.errors import LogError
 from cutover.lake.batch_runs import read_effective_runs
 from cutover.lake.control import pins, versions
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.records.reading.scan import Offsets, read_records
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 from tests.support.history.journal_rows import record_stage

@@ -8,12 +8,11 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.cli.app import main
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.errors import LakeError
 from cutover.lake.control import pins, restore, versions
 from cutover.lake.journal import Journal
 from cutover.pipeline_lake import PipelineLake, control_uri
-from cutover.probe import Point
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Verdict

@@ -10,13 +10,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.definition.windows.kinds import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import pins, versions
 from cutover.lake.journal import Journal
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import CellStep, Verdict
 from cutover.reconcile.result.report import Report

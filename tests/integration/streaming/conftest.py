@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from cutover.clock import Clock
+from cutover.clock import Clock, Probe, silent
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig

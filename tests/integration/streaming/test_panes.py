@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from cutover.clock import Point
 from cutover.definition import (
     Accumulation,
     AfterCount,
@@ -23,7 +24,6 @@ from cutover.definition import (
 from cutover.definition.model.triggers import Trigger
 from cutover.lake.serving import views
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming.compaction import compactor
 from tests.integration.streaming import rig

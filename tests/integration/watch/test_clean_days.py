@@ -19,13 +19,12 @@ from deltalake import DeltaTable
 
 from cutover import driver_state
 from cutover.cli.app import main
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.infra.demo.demonstration import SAMPLE
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import make_status
 from cutover.settings import Settings

@@ -2,9 +2,8 @@
 
 import threading
 
-from cutover.clock import Clock, SystemClock
+from cutover.clock import Clock, Probe, SystemClock, silent
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Probe, silent
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import run_folder
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+from cutover.clock import Point
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.records.reading.scan import read_records
 from cutover.streaming import driver
 from cutover.streaming.microbatch.engine import MicrobatchEngine

@@ -35,7 +35,7 @@ NO_VALUE = {
         cutover.lake.tables.delta_log cutover.lake.tables.delta
         cutover.lake.control.versions cutover.lake.integrity.foreign_commits cutover.lake.integrity.high_water
         cutover.lake.integrity.table_weights cutover.files cutover.streaming.sink.files
-        cutover.batch.read.index cutover.batch.cut
+        cutover.batch.read.index
         cutover.batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension""",

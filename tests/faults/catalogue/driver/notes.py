@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cutover.clock import Point
 from cutover.definition import Pipeline
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.streaming import driver
 from tests.faults.fault import Fault
 from tests.faults.running.definition import CAP

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from cutover.clock import Point
 from cutover.lake import batch_runs
 from cutover.lake.tables.schemas import batch_schema
-from cutover.probe import Point
 from cutover.reconcile.report import files
 from cutover.reconcile.verdict import records
 from tests.faults.fault import AGREE, Fault

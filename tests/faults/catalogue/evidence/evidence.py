@@ -7,13 +7,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.definition import Policy
 from cutover.definition.model.policy import Stage
 from cutover.lake.control.served import current_stage
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import decide

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from cutover.batch.repair.repair import make_draft, publish_draft, undo_repair
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.settings import Settings
 from tests.integration.batch.lab import Lab, pipeline_of
 

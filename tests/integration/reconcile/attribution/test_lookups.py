@@ -13,7 +13,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
@@ -24,7 +24,6 @@ from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict

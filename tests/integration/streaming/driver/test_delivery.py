@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cutover.batch import recompute
-from cutover.clock import SystemClock
+from cutover.clock import Point, SystemClock
 from cutover.definition.model.pipeline import Delivery
 from cutover.errors import CutoverError
 from cutover.lake.serving import views
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.facts.facts import CheckState

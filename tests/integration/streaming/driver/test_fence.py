@@ -7,10 +7,10 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import SparkSession
 
+from cutover.clock import Point
 from cutover.errors import LakeError
 from cutover.lake.integrity import same_log
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat

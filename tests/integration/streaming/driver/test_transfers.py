@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.batch import recompute
+from cutover.clock import Point, Probe, silent
 from cutover.definition.loading.catalogue import get
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.serving import views
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point, Probe, silent
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import run_reconciliation
 from cutover.samples.transfers import generate_transfers

@@ -6,12 +6,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from cutover.clock import Point, Probe
 from cutover.errors import CutoverError, LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point, Probe
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.cli.app import main
-from cutover.clock import SystemClock
+from cutover.clock import Point, Probe, SystemClock, silent
 from cutover.definition import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
@@ -15,7 +15,6 @@ from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.probe import Point, Probe, silent
 from cutover.reconcile.verify.facts.facts import CheckState
 from cutover.reconcile.verify.record import verify_pipeline
 from cutover.settings import Settings
