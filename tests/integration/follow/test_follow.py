@@ -220,7 +220,7 @@ def test_maintenance_of_the_table_is_silent_and_a_removed_version_is_not_compara
     finding = run_reconciliation(lake).finding
 
     assert (finding.verdict, finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
-    assert "Table of the job" in finding.sentence
+    assert "Table of the streaming job" in finding.sentence
 
 
 def test_rows_that_someone_else_changed_are_named_with_the_version(rig: JobTopic) -> None:
