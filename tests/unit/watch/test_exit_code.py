@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from cutover.cli import definitions
 from cutover.cli.app import main
 from cutover.driver_state import DriverState
-from cutover.reconcile.cli import watch
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
 from tests.support.history.watch_facts import ago, make_facts
@@ -34,7 +34,7 @@ def test_unknown_verdict_exits_with_2(
     code: int,
     options: tuple[str, ...],
 ) -> None:
-    monkeypatch.setattr(watch, "load_command_definition", lambda *_arguments, **_options: facts.pipeline)
+    monkeypatch.setattr(definitions, "load_command_definition", lambda *_arguments, **_options: facts.pipeline)
     monkeypatch.setattr(FactCollector, "collect", lambda _: facts)
 
     assert main(["watch", facts.pipeline.name, "--once", *options]) == code
