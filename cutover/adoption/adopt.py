@@ -208,7 +208,7 @@ def _find_starts(connection: duckdb.DuckDBPyConnection, columns: list[str], draf
         return queries.fetch_number(connection, f"SELECT {expression} FROM {_VIEW}")  # noqa: S608 -- quoted
 
     def is_start(column: str) -> bool:
-        query = f"SELECT DISTINCT {micros[column]} FROM {_VIEW} LIMIT {_MAX_STARTS}"  # noqa: S608 -- quoted
+        query = f"SELECT DISTINCT {micros[column]} FROM {_VIEW} ORDER BY 1 LIMIT {_MAX_STARTS}"  # noqa: S608 -- quoted
         values = [row[0] for row in connection.execute(query).fetchall() if row[0] is not None]
         windows = ({window.start for window in draft.window.assign_windows(value)} for value in values)
         return bool(values) and all(value in starts for value, starts in zip(values, windows, strict=True))
